@@ -80,7 +80,7 @@ async def compose(
     if media.whole_value:
         reduced = Reduced("", bytes_in=weight(redactor.redact(value.text)))
     elif len(value.text) > REDUCED_BYTES:
-        reduced = await reduce_large(value.text, options, store, redactor.forms)
+        reduced = await reduce_large(value.text, options, store, redactor)
     else:
         shown = redactor.redact(value.text)
         whole = None if shown == value.text else value.text

@@ -212,7 +212,7 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
         ) from exc
     if isinstance(run.end, Failed):
         raise of_script(run.end, run.facts, run.notes)
-    return _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace))
+    return _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace, request.client.who))
 
 
 def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
@@ -242,7 +242,7 @@ def _failed(
     if chain is not None:
         why = chain.journal.why if refused else interruption(failure.facts, chain.invoker.trace)
         failure.notes += _rerun_notes(request, chain, why, named=not refused)
-    text = explain(failure, request.code, records, services, request.error_room, trace)
+    text = explain(failure, request.code, records, services, request.error_room, trace, request.client.who)
     meta = chain.meta() if chain is not None else NO_META
     return ChainAnswer(
         {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, weight(text)

@@ -8,6 +8,7 @@ from typing import Final
 from gatemini.discovery.types.identifiers import is_plain_name, spoken
 from gatemini.explain.error_facts import ErrorFacts, HintContext
 from gatemini.explain.name_hints import spelled_tool
+from gatemini.text.escape import visible
 from gatemini.text.shorten import CLOSEST, closest, listed, shorten
 
 SHOWN_STDERR: Final = 300
@@ -83,12 +84,12 @@ def tool_failed(error: ErrorFacts, context: HintContext) -> str | None:
     if error.code == -32602 and error.backend:
         signature = context.signature(error.backend, error.tool.rpartition(".")[2])
         return (
-            f"signature: {signature}" if signature else f"look at tool_info {error.tool} before calling again"
+            f"signature: {signature}"
+            if signature
+            else f"look at tool_info {spoken(error.tool)} before calling again"
         )
     if error.name == "ToolError" and _KEYS.search(error.message):
-        return (
-            f"get_required_keys_for_tool {error.tool} names the keys this backend needs and which are missing"
-        )
+        return f"get_required_keys_for_tool {spoken(error.tool)} names the keys this backend needs and which are missing"
     return None
 
 
@@ -105,7 +106,7 @@ def unknown_tool(error: ErrorFacts, context: HintContext) -> str | None:
     known = context.tools(backend)
     elsewhere = [owner for owner in context.owners(name) if not owner.startswith(f"{backend}.")]
     if elsewhere:
-        return f"{name} is a tool of {listed(owner.rpartition('.')[0] for owner in elsewhere[:CLOSEST])}"
+        return f"{visible(name)} is a tool of {listed(owner.rpartition('.')[0] for owner in elsewhere[:CLOSEST])}"
     if close := closest(name, known):
         arguments = ((_spelled(backend, tool, context), context.arguments(backend, tool)) for tool in close)
         meant = (f"{tool}({given})" if given else tool for tool, given in arguments)

@@ -18,6 +18,7 @@ MAX_DESCRIPTION = 2_048
 INVENTORY_CHARS = 700
 """Characters of the backend list in `search_tools`; further backends are counted."""
 DEFAULT_TIMEOUT_MS = 30_000
+DEFAULT_OUTPUT_CHARS = 200_000
 MIN_OUTPUT_CHARS = 100
 """Smallest output size: the mark of a cut needs that much."""
 DEFAULT_LIMIT, MAX_LIMIT = 10, 50
@@ -96,6 +97,7 @@ _TOOLS: dict[str, tuple[str, Json, list[str], Json]] = {
             },
             "max_output_size": {
                 "type": "integer",
+                "default": DEFAULT_OUTPUT_CHARS,
                 "minimum": MIN_OUTPUT_CHARS,
                 "description": "characters",
             },

@@ -66,6 +66,11 @@ def read_arguments(tool: str, arguments: Any) -> tuple[Json, list[str]]:
     return {**{n: None for n in properties if n not in taken}, **defaults, **taken}, notes
 
 
+def is_given(tool: str, arguments: Any, name: str) -> bool:
+    """Return whether the arguments name a parameter themselves, and not only its default applies."""
+    return _object(tool, arguments if arguments is not None else {}).get(name) is not None
+
+
 def _object(tool: str, arguments: Any) -> Json:
     if isinstance(arguments, str):
         arguments = parsed_json(arguments)
