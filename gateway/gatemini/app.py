@@ -23,7 +23,7 @@ from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
 from gatemini.chain.replay.journal import JournalBook
-from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains
+from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains, warm_sandbox
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.model.schema import CompositeTool, Config
@@ -36,6 +36,8 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.output.store.results import ResultStore
+from gatemini.policy.audit.opening import kept_log, open_log
+from gatemini.policy.door import Door
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
@@ -57,7 +59,6 @@ from gatemini.upkeep.known_backends import KnownBackends
 from gatemini.upkeep.readiness import Readiness
 from gatemini.upkeep.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
 from gatemini.upkeep.slow_secrets import Awaited
-from gatemini_sandbox.errors import SandboxError
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +149,7 @@ class App:
             frozenset(loaded.origins),
             loaded.spaces,
         )
+        self.audit = open_log(config.audit, loaded.source, redactor)
         self.chain = ChainServices(
             registry=self.registry,
             backends=self.manager,
@@ -156,6 +158,7 @@ class App:
             config=config.sandbox,
             guests=anyio.CapacityLimiter(open_chains(config.sandbox)),
             discovery=self.catalog.call_inside,
+            door=None if self.audit is None else Door(self.audit),
             redactor=redactor,
             learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
@@ -193,12 +196,12 @@ class App:
         await anyio.to_thread.run_sync(cache.load)
         app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited)
         app.files_read = seen
-        async with compute_process(), anyio.create_task_group() as group:
+        async with compute_process(), kept_log(app.audit, serving), anyio.create_task_group() as group:
             await group.start(app.manager.run)
             await group.start(app.parking.run)
             app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
             app._start_backends()
-            group.start_soon(app._warm_sandbox)
+            group.start_soon(warm_sandbox, app.sandbox)
             group.start_soon(app.indexing.run)
             group.start_soon(app.embedding.run)
             group.start_soon(app._housekeeping.run)
@@ -284,8 +287,7 @@ class App:
             found.append(f"the changed configuration is not in force: {self.reload_problem}")
         if self._waiting:
             found.append(self._waiting)
-        if self.cache.problem:
-            found.append(self.cache.problem)
+        found += [problem for problem in (self.cache.problem, self.audit and self.audit.problem) if problem]
         return found
 
     def set_composite_tools(
@@ -309,7 +311,7 @@ class App:
         """
         config = loaded.config
         self.known.forget(self.loaded.origins.keys() - loaded.origins.keys())
-        self.loaded, self.files_read = loaded, file_state(loaded.files)
+        before, self.loaded, self.files_read = self.loaded.config, loaded, file_state(loaded.files)
         self._waiting = read_only_at_start(self._began, config)
         if self._waiting:
             logger.warning("%s", self._waiting)
@@ -325,6 +327,8 @@ class App:
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends
         self.set_composite_tools(config.composite_tools, loaded.faulty)
+        if self.audit is not None:
+            self.audit.config_changed(before, config)
         self.awaited.follow(loaded)
         wanted = {name: backend for name, backend in config.backends.items() if not backend.disabled}
         for backend in wanted.values():
@@ -379,13 +383,6 @@ class App:
         logger.debug("backend %s is %s", name, state)
         self.readiness.state_changed()
         self.changes.tell("state", name)
-
-    async def _warm_sandbox(self) -> None:
-        """Prepare the sandbox before the first chain, which tries again if that fails."""
-        try:
-            await anyio.to_thread.run_sync(self.sandbox.warm, abandon_on_cancel=True)
-        except SandboxError as exc:
-            logger.warning("the sandbox is not ready: %s", exc)
 
     def _client(self) -> str | None:
         """Return the client that the account names: the latest of those connected, else the last one."""

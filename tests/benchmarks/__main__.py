@@ -15,10 +15,22 @@ from collections.abc import Callable
 from importlib import metadata
 
 from rich.console import Console
-from tests.benchmarks import clients, cold, command_line, context_steps, gateway, guests, large, waits, warm
+from tests.benchmarks import (
+    audit,
+    clients,
+    cold,
+    command_line,
+    context_steps,
+    gateway,
+    guests,
+    large,
+    waits,
+    warm,
+)
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
+    "audit": audit.audit,
     "hop": gateway.hop,
     "hop_sdk": gateway.hop_sdk,
     "inprocess": gateway.inprocess,

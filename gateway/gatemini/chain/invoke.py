@@ -46,6 +46,7 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
     ApprovalPending,
+    AuditFailed,
     BackendError,
     BackendProtocol,
     ChainTimeout,
@@ -375,7 +376,7 @@ class Invoker:
         """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
         if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
             return Fate.ANSWERED
-        if not isinstance(exc, BackendError | ChainTimeout | ApprovalPending):
+        if not isinstance(exc, BackendError | ChainTimeout | ApprovalPending | AuditFailed):
             return Fate.ANSWERED  # refused before it was sent: it would be refused again
         return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 

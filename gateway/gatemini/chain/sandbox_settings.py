@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
+import anyio.to_thread
+
 from gatemini.cache import default_path
 from gatemini.config.model.schema import SandboxConfig
 from gatemini.explain.name_hints import WATCHED
+from gatemini_sandbox.errors import SandboxError
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
+
+logger = logging.getLogger(__name__)
 
 OPEN_TO_RUNNING = 8
 """Most chains that may hold a guest for each one that may run: those that wait for calls cost two MiB and no thread."""
@@ -45,3 +52,11 @@ def limits_of(config: SandboxConfig) -> Limits:
         console_line=config.max_console_line,
         guests=config.max_concurrent_sandboxes,
     )
+
+
+async def warm_sandbox(sandbox: Sandbox) -> None:
+    """Prepare the sandbox before the first chain, which tries again if that fails."""
+    try:
+        await anyio.to_thread.run_sync(sandbox.warm, abandon_on_cancel=True)
+    except SandboxError as exc:
+        logger.warning("the sandbox is not ready: %s", exc)

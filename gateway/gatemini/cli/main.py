@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "a session with the embedded demo backends"),
     "init": ("init", "write a commented configuration to begin with"),
     "config": ("config", "check, schema, show"),
+    "audit": ("audit", "verify, show, export: the log of calls, decisions and changes"),
     "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
     "context": ("context", "trim, fold, filter, mark, meter, compact: steps on a request to a model"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from gatemini.errors import PolicyDenied
 from gatemini.model import Json, Tool
+from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts, Hints
 from gatemini.policy.principal import Principal
@@ -46,7 +47,8 @@ class Admission:
 class Door:
     """The decisions of one gateway. A changed configuration applies to the next call, also of running chains."""
 
-    def __init__(self) -> None:
+    def __init__(self, audit: AuditLog | None = None) -> None:
+        self.audit = audit
         self.revision = ""
         """Hash of the policy in force; stands in every record of the audit."""
 
@@ -59,7 +61,7 @@ class Door:
         )
 
     async def admit(self, facts: CallFacts, reach: Reach) -> Admission:
-        """Admit the call. Raises PolicyDenied, ApprovalDenied or ApprovalPending; then nothing may be sent."""
+        """Admit the call. Raises PolicyDenied, ApprovalDenied, ApprovalPending or AuditFailed; then nothing may be sent."""
         decision = self.judge(facts)
         if decision.action == "ask":
             await self._approval(facts, decision, reach)
@@ -121,19 +123,26 @@ class Door:
 
     def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
         """Record a refusal and return its error."""
+        if self.audit is not None:
+            self.audit.decision(facts, decision, revision=self.revision)
         return PolicyDenied.by(facts.qualified, decision.rule, decision.reason)
 
     def _count(self, facts: CallFacts) -> None:
         """Count an admitted call towards the session's budgets."""
 
     async def _intent(self, admission: Admission) -> None:
-        """Write the intent record, without which nothing leaves under `on_failure: block`."""
+        """Write the intent record, without which nothing leaves under `on_failure: block`: then it raises AuditFailed."""
+        if self.audit is not None:
+            facts, decision = admission.facts, admission.decision
+            admission.seq = await self.audit.intent(facts, decision, revision=self.revision)
 
     def _label(self, admission: Admission, end: CallEnd) -> None:
         """Add the labels of what was read to chain and session."""
 
     def _outcome(self, admission: Admission, end: CallEnd) -> None:
         """Write the outcome record."""
+        if self.audit is not None:
+            self.audit.outcome(admission.seq or 0, admission.facts, end)
 
     def end_session(self, session: str) -> None:
         """Forget a session that has ended."""
