@@ -37,6 +37,7 @@ from gatemini.errors import (
     BackendUnreachable,
 )
 from gatemini.model import CallOutcome, Json, Offer, Tool
+from gatemini.text.hidden import note_of
 
 UNDECLARED_LIST_SECONDS = 5.0
 """How long `tools/list` may take at a backend that declares no tools, or for a cursor that may mean the end."""
@@ -206,6 +207,9 @@ class McpSession:
         for start in range(0, len(raw), REPAIRED_AT_ONCE):
             await anyio.lowlevel.checkpoint()
             listing.read(raw[start : start + REPAIRED_AT_ONCE])
+        said = self.facts.instructions if self.facts is not None else None
+        if (hides := note_of("the text of its instructions", said or "")) is not None:
+            notes.append(hides)
         return self._allowed(listing.tools()), notes + listing.repairs
 
     async def _read_pages(self, timeout: float) -> tuple[list[Any], list[str]]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import anyio.to_thread
 
-from gatemini.policy.audit.record import canonical
+from gatemini.policy.canonical import canonical
 from gatemini.processes.own_files import NotOurs, read_own, replace_own
 
 KEY_BYTES = 32

@@ -39,14 +39,6 @@ def line_of(record: dict[str, Any]) -> bytes:
         return json.dumps(record, separators=(",", ":"), default=_text).encode() + b"\n"
 
 
-def canonical(value: Any) -> bytes:
-    """Return the JSON text of a value that is the same for equal values: keys sorted, no blanks."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:
-        return json.dumps(value, separators=(",", ":"), sort_keys=True, default=_text).encode()
-
-
 def digest(line: bytes) -> str:
     """Return the hash of a line, as the next line carries it."""
     return hashlib.sha256(line).hexdigest()

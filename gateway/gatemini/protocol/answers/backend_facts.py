@@ -15,6 +15,7 @@ from gatemini.config.model.schema import BackendConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Tool
+from gatemini.text.hidden import without_comments
 
 Keys = tuple[Iterable[str], Iterable[str]]
 """Names of the keys that a backend needs, and of those without a value."""
@@ -43,7 +44,8 @@ class BackendFacts:
 
     def _instructions(self, backend: str) -> str:
         known = backend in self._manager.names()
-        return (self._manager.status(backend).instructions or "").strip() if known else ""
+        said = (self._manager.status(backend).instructions or "").strip() if known else ""
+        return without_comments(said)
 
     def keys(self, backend: str) -> Keys:
         """Return (names of the variables that a backend needs, names of those without a value)."""
