@@ -23,7 +23,7 @@ from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
 from gatemini.chain.replay.journal import JournalBook
-from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains, warm_sandbox
+from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains, warm
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.model.schema import CompositeTool, Config
@@ -37,7 +37,7 @@ from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.output.store.results import ResultStore
 from gatemini.policy.audit.opening import kept_log, open_log
-from gatemini.policy.door import Door
+from gatemini.policy.door import door_of
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
@@ -158,11 +158,11 @@ class App:
             config=config.sandbox,
             guests=anyio.CapacityLimiter(open_chains(config.sandbox)),
             discovery=self.catalog.call_inside,
-            door=None if self.audit is None else Door(self.audit),
             redactor=redactor,
             learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
+            door=door_of(config.policy, None, audit=self.audit),
         )
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
@@ -201,7 +201,7 @@ class App:
             await group.start(app.parking.run)
             app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
             app._start_backends()
-            group.start_soon(warm_sandbox, app.sandbox)
+            group.start_soon(warm, app.sandbox)
             group.start_soon(app.indexing.run)
             group.start_soon(app.embedding.run)
             group.start_soon(app._housekeeping.run)
@@ -323,6 +323,7 @@ class App:
         running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
+        self.chain.door = door_of(config.policy, self.chain.door, audit=self.audit)
         self.sandbox.set_limits(limits_of(running))
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends

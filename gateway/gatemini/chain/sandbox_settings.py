@@ -31,6 +31,14 @@ def new_sandbox(config: SandboxConfig) -> Sandbox:
     )
 
 
+async def warm(sandbox: Sandbox) -> None:
+    """Prepare the sandbox before the first chain, which tries again if that fails."""
+    try:
+        await anyio.to_thread.run_sync(sandbox.warm, abandon_on_cancel=True)
+    except SandboxError as exc:
+        logger.warning("the sandbox is not ready: %s", exc)
+
+
 def open_chains(config: SandboxConfig) -> int:
     """Chains that may hold a guest at once, running or waiting."""
     return config.max_concurrent_sandboxes * min(OPEN_TO_RUNNING, config.guests_per_process)
@@ -52,11 +60,3 @@ def limits_of(config: SandboxConfig) -> Limits:
         console_line=config.max_console_line,
         guests=config.max_concurrent_sandboxes,
     )
-
-
-async def warm_sandbox(sandbox: Sandbox) -> None:
-    """Prepare the sandbox before the first chain, which tries again if that fails."""
-    try:
-        await anyio.to_thread.run_sync(sandbox.warm, abandon_on_cancel=True)
-    except SandboxError as exc:
-        logger.warning("the sandbox is not ready: %s", exc)

@@ -71,12 +71,16 @@ def _place(path: tuple[str, ...]) -> str:
 
 def _first_difference(old: str, new: str) -> int:
     """Where the part to show begins: a little before two texts differ."""
-    same = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    same = next(
+        (at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
+    )
     return max(0, same - _AROUND)
 
 
 def _shown(value: Any, start: int = 0) -> str:
     text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
-    return f"{'“…' if start else '“'}{shorten(one_line(text), SHOWN_CHARS)}”" if isinstance(value, str) else shorten(
-        one_line(text), SHOWN_CHARS
+    return (
+        f"{'“…' if start else '“'}{shorten(one_line(text), SHOWN_CHARS)}”"
+        if isinstance(value, str)
+        else shorten(one_line(text), SHOWN_CHARS)
     )
