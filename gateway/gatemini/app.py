@@ -38,6 +38,7 @@ from gatemini.model import Json, Offer, Tool
 from gatemini.output.store.results import ResultStore
 from gatemini.policy.audit.opening import kept_log, open_log
 from gatemini.policy.door import door_of
+from gatemini.policy.pins.opening import open_pins
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
@@ -56,6 +57,7 @@ from gatemini.tracker import Tracker
 from gatemini.upkeep.changes import Changes
 from gatemini.upkeep.housekeeping import Housekeeping, sweep_results
 from gatemini.upkeep.known_backends import KnownBackends
+from gatemini.upkeep.problems import config_problems
 from gatemini.upkeep.readiness import Readiness
 from gatemini.upkeep.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
 from gatemini.upkeep.slow_secrets import Awaited
@@ -123,9 +125,12 @@ class App:
     def _build_services(self, config: Config, redactor: Redactor) -> None:
         """Make what answers clients, on top of backends, registry and sandbox."""
         loaded = self.loaded
-        self.known = KnownBackends(self.cache, self.registry)
+        self.audit = open_log(config.audit, loaded.source, redactor)
+        self.pins = open_pins(loaded, redactor, self.audit)
+        self.manager.check_tool = self.pins.check
+        self.known = KnownBackends(self.cache, self.registry, self.manager, self.pins)
         self.seen = SeenResults(self.cache.seen)
-        self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen)
+        self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen, self.pins.is_withheld)
         self.catalog = Catalog(
             self.registry, self.index, self.tracker, self.facts, self.manager.names, self.embedding
         )
@@ -149,7 +154,6 @@ class App:
             frozenset(loaded.origins),
             loaded.spaces,
         )
-        self.audit = open_log(config.audit, loaded.source, redactor)
         self.chain = ChainServices(
             registry=self.registry,
             backends=self.manager,
@@ -162,7 +166,7 @@ class App:
             learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
-            door=door_of(config.policy, None, audit=self.audit),
+            door=door_of(config.policy, None, audit=self.audit, pins=self.pins),
         )
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
@@ -199,10 +203,12 @@ class App:
         async with compute_process(), kept_log(app.audit, serving), anyio.create_task_group() as group:
             await group.start(app.manager.run)
             await group.start(app.parking.run)
+            await app.known.read_pins(loaded)
             app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
             app._start_backends()
             group.start_soon(warm, app.sandbox)
             group.start_soon(app.indexing.run)
+            group.start_soon(app.known.keep_pins)
             group.start_soon(app.embedding.run)
             group.start_soon(app._housekeeping.run)
             group.start_soon(sweep_results)
@@ -263,7 +269,7 @@ class App:
     def _view(self, session: Session) -> View:
         return View(
             self.registry,
-            self.manager.statuses(),
+            self.known.statuses(),
             self.tracker,
             session.results,
             self.problems(),
@@ -280,15 +286,9 @@ class App:
 
     def problems(self) -> list[str]:
         """Return the problems of the configuration and of files, one sentence each."""
-        found = [str(problem) for problem in self.loaded.problems]
-        if self.loaded.source is None:
-            found.append("no configuration file: serving the embedded demo backends (shop, notes, clock)")
-        if self.reload_problem:
-            found.append(f"the changed configuration is not in force: {self.reload_problem}")
-        if self._waiting:
-            found.append(self._waiting)
-        found += [problem for problem in (self.cache.problem, self.audit and self.audit.problem) if problem]
-        return found
+        told = (self._waiting, self.cache.problem, self.audit.problem if self.audit is not None else None)
+        found = config_problems(self.loaded, self.reload_problem)
+        return [*found, *(problem for problem in told if problem), *self.pins.problems()]
 
     def set_composite_tools(
         self, configured: Mapping[str, CompositeTool], faulty: Mapping[str, str] = MappingProxyType({})
@@ -323,7 +323,7 @@ class App:
         running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
-        self.chain.door = door_of(config.policy, self.chain.door, audit=self.audit)
+        self.chain.door = door_of(config.policy, self.chain.door, audit=self.audit, pins=self.pins)
         self.sandbox.set_limits(limits_of(running))
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends
@@ -334,6 +334,7 @@ class App:
         wanted = {name: backend for name, backend in config.backends.items() if not backend.disabled}
         for backend in wanted.values():
             self.known.configured(backend, loaded)
+        await self.known.read_pins(loaded)
         return await self.manager.apply(wanted, loaded.waits)
 
     async def _follow_config(self, load: Callable[[], Loaded], seen: FileState) -> None:
@@ -377,7 +378,7 @@ class App:
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
 
     def _on_offers(self, name: str, offers: list[Offer]) -> None:
-        self.indexing.follow(f"{name}: resources and prompts", offers)
+        self.indexing.follow(f"{name}: resources and prompts", self.known.offered(name, offers))
         self.changes.tell("state", name)
 
     def _on_state(self, name: str, state: State) -> None:

@@ -34,6 +34,7 @@ FindInstance = Callable[[Backend, Caller, float], Awaitable[Backend]]
 """Gives the instance of a backend that serves a caller, before a deadline."""
 
 Admit = Callable[[Tool], Awaitable[None]]
+Check = Callable[[str, Tool | None], None]
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ class Call:
     caller: Caller
     admit: Admit | None = None
     """Called with the tool of a fallback before it is called; raises PolicyError."""
+    check: Check | None = None
+    """Called with a backend and its tool as it lists it now, right before the call is sent; raises PolicyError."""
 
 
 async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcome:
@@ -60,6 +63,8 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
     params: Json = {"name": call.tool, "arguments": call.arguments}
 
     async def send(session: McpSession, left: float) -> CallOutcome:
+        if call.check is not None:
+            call.check(backend.config.name, backend.tools.get(call.tool))
         return await session.call_tool(params, timeout=left, on_progress=call.on_progress, caller=call.caller)
 
     try:

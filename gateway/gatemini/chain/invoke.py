@@ -52,6 +52,8 @@ from gatemini.errors import (
     ChainTimeout,
     GateminiError,
     LimitError,
+    PolicyDenied,
+    PolicyError,
     ResultTooLarge,
     ResumeRefused,
     ToolNotFound,
@@ -191,7 +193,7 @@ class Invoker:
             self._finish(record, "refused")
             raise
         except GateminiError as exc:
-            if isinstance(exc, BackendError) and not exc.sent:
+            if isinstance(exc, PolicyError) or (isinstance(exc, BackendError) and not exc.sent):
                 record.sent = entry.sent = False
             outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc))
         except BaseException:
@@ -219,6 +221,10 @@ class Invoker:
             return await self._read_resource(record, entry, backend, uri)
         try:
             tool = await self.services.find(backend, spelled, self._time_left)
+        except PolicyDenied as denied:
+            session = self.caller.session or ""
+            self.services.note_denied(backend, spelled, denied, self.client.who, session, self.chain)
+            raise
         except ToolNotFound:
             if spelled not in BESIDE_TOOLS:
                 raise
@@ -295,7 +301,7 @@ class Invoker:
             offers = await self._read(
                 record, entry, backend, spelled, {}, lambda s, left: s.list_offers(timeout=left)
             )
-            return Outcome(True, listed_value(offers))
+            return Outcome(True, listed_value(self.services.shown_offers(backend, offers)))
         if spelled == GET_PROMPT:
             name, given = prompt_of(backend, arguments)
             prompt = await self._read(

@@ -14,9 +14,10 @@ from gatemini.chain.deadline import ChainTime
 from gatemini.config.model.schema import CompositeTool, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.types.identifiers import backend_identifiers
-from gatemini.errors import BackendError, GateminiError
-from gatemini.model import Json, Tool
+from gatemini.errors import BackendError, GateminiError, PolicyDenied
+from gatemini.model import Json, Offer, Tool
 from gatemini.policy.door import Door
+from gatemini.policy.principal import Principal
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 from gatemini.unlisted import FIRST_LISTING_SECONDS, Look, Unlisted, none_unlisted
@@ -88,6 +89,17 @@ class ChainServices:
                         return replace(tool, backend=backend, namespace=None, annotations={})
                 raise
             return self.registry.find(backend, spelled)
+
+    def note_denied(
+        self, backend: str, tool: str, denied: PolicyDenied, who: Principal, session: str, chain: str
+    ) -> None:
+        """Have the refusal recorded of a tool that is withheld, so that the call never came to the door."""
+        if self.door is not None:
+            self.door.note(self.door.facts(Tool(backend, tool), {}, who, session, chain), denied)
+
+    def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
+        """Return the resources and prompts of a backend that may be listed."""
+        return offers if self.door is None else self.door.shown_offers(backend, offers)
 
     def owners(self, tool: str) -> list[str]:
         """The qualified names of the tools with this bare name, or of the one with this alias."""

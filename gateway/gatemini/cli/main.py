@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "write a commented configuration to begin with"),
     "config": ("config", "check, schema, show"),
     "audit": ("audit", "verify, show, export: the log of calls, decisions and changes"),
+    "pin": ("pin", "diff, approve: what servers were when they were approved, in gatemini.lock.yaml"),
     "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
     "context": ("context", "trim, fold, filter, mark, meter, compact: steps on a request to a model"),

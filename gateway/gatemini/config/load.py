@@ -18,6 +18,7 @@ from gatemini.config.documents.document import Document, read_document
 from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
+from gatemini.config.model.policy import LOCK_NAME
 from gatemini.config.model.schema import CompositeTool, Config, SecretsConfig
 from gatemini.config.problems import Problem, closest
 from gatemini.config.sections import Sections
@@ -138,6 +139,9 @@ class _Loading:
         resolver = self.resolver(settings)
         built = self.build(settings, resolver)
         self.check_names(built)
+        policy = self.sections.values.get("policy")
+        if policy is not None and policy.pins != "off":
+            self.read.add(self.source.absolute().with_name(LOCK_NAME))
         self.problems += [self.open_to_others(path) for path in sorted(self.read) if others_may_write(path)]
         unresolved = [p for p in self.problems if p.unresolved] if settings.strict else []
         if fatal := [*self.sections.fatal, *unresolved]:

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, spoken
 from gatemini.errors import PolicyDenied
-from gatemini.model import Json, Tool
+from gatemini.model import Json, Offer, Tool
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.budgets import Budgets
 from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts
+from gatemini.policy.pins.pins import RULE as PIN
+from gatemini.policy.pins.pins import Pins
 from gatemini.policy.principal import Principal
 from gatemini.policy.rules.globs import compile_globs, tool_names
 from gatemini.policy.rules.rules import Rules
@@ -50,8 +52,11 @@ class Admission:
 class Door:
     """The decisions of one gateway. A changed configuration applies to the next call, also of running chains."""
 
-    def __init__(self, policy: PolicyConfig, *, audit: AuditLog | None = None) -> None:
+    def __init__(
+        self, policy: PolicyConfig, *, audit: AuditLog | None = None, pins: Pins | None = None
+    ) -> None:
         self.audit = audit
+        self.pins = pins
         self.budgets = Budgets()
         self.set_policy(policy)
 
@@ -148,7 +153,10 @@ class Door:
 
     def _pins(self, facts: CallFacts) -> Decision | None:
         """Deny a tool that is not as it was approved."""
-        return None
+        if self.pins is None or self.pins.mode != "enforce":
+            return None
+        reason = self.pins.refusal(facts.backend, facts.tool, facts.arguments)
+        return None if reason is None else Decision("deny", PIN, reason)
 
     def _rules(self, facts: CallFacts) -> Decision:
         """Decide by the first rule that matches, else by the default."""
@@ -172,6 +180,16 @@ class Door:
         if self.audit is not None:
             self.audit.decision(facts, decision, revision=self.revision)
         return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
+
+    def note(self, facts: CallFacts, denied: PolicyDenied) -> None:
+        """Record a refusal that was made before the call came to the door."""
+        if self.audit is not None:
+            decision = Decision("deny", denied.details["rule"], denied.details["reason"])
+            self.audit.decision(facts, decision, revision=self.revision)
+
+    def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
+        """Return the resources and prompts of a backend that may be listed."""
+        return offers if self.pins is None else self.pins.shown_offers(backend, offers)
 
     def _count(self, facts: CallFacts) -> None:
         """Count an admitted call towards the session's budgets."""
@@ -197,11 +215,13 @@ class Door:
         self.budgets.end_session(session)
 
 
-def door_of(policy: PolicyConfig | None, before: Door | None, *, audit: AuditLog | None) -> Door | None:
+def door_of(
+    policy: PolicyConfig | None, before: Door | None, *, audit: AuditLog | None = None, pins: Pins | None = None
+) -> Door | None:
     """Return the door for a configuration: the one before with its new rules, or None where nothing is to be decided."""
     if policy is None and audit is None:
         return None
     if before is None:
-        return Door(policy or PolicyConfig(), audit=audit)
+        return Door(policy or PolicyConfig(), audit=audit, pins=pins)
     before.set_policy(policy or PolicyConfig())
     return before

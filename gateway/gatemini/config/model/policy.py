@@ -19,6 +19,9 @@ HOURS = re.compile(
 )
 """`mon-fri 08:00-18:00`: days (all without any), then from and until; past midnight where until is not later."""
 
+LOCK_NAME = "gatemini.lock.yaml"
+"""The file of pins, beside the configuration."""
+
 Action = Literal["allow", "deny", "ask"]
 Channel = Literal["client", "console", "webhook"]
 
@@ -166,6 +169,10 @@ class PolicyConfig(Strict):
     """Glob over `backend.tool` → hints that replace its own."""
     budgets: BudgetConfig = BudgetConfig()
     """The most that one session may call."""
+    pins: Literal["off", "warn", "enforce"] = "off"
+    """Whether servers are compared with `gatemini.lock.yaml`: not, with a warning, or what is not approved is withheld."""
+    pin_executables: bool = False
+    """Pin the program of a command too, and the files among its arguments, by their hash."""
 
     @model_validator(mode="before")
     @classmethod

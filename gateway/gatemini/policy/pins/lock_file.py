@@ -12,7 +12,6 @@ import msgspec
 from gatemini.errors import ConfigError
 from gatemini.processes.own_files import NotOurs, read_own, replace_own
 
-NAME = "gatemini.lock.yaml"
 MAX_BYTES = 32 << 20
 """A larger file is not ours."""
 _HEAD = b"# What each server was when it was approved; written by `gatemini pin`. Review a change like one of code.\n"

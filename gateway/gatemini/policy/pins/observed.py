@@ -6,6 +6,7 @@ import hashlib
 import os
 import shlex
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from gatemini.config.model.schema import BackendConfig
@@ -13,6 +14,14 @@ from gatemini.folders import home_folder
 from gatemini.model import Json, Offer, Tool
 from gatemini.policy.canonical import canonical
 from gatemini.policy.pins.lock_file import ToolPin
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a connected server says of itself."""
+
+    server_info: Json | None = None
+    instructions: str | None = None
 
 
 def digest(value: Any) -> str:

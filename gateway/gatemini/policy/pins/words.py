@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from gatemini.policy.canonical import canonical
 from gatemini.text.escape import one_line
 from gatemini.text.shorten import shorten
 
@@ -27,7 +28,7 @@ def changes_of(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def _changes(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[str]:
-    if old == new and type(old) is type(new):
+    if _ABSENT not in (old, new) and canonical(old) == canonical(new):  # `==` takes 1 for true
         return
     if isinstance(old, dict) and isinstance(new, dict) and len(path) < MOST_DEPTH:
         for key in sorted({*old, *new}, key=str):

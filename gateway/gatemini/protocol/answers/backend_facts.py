@@ -37,13 +37,21 @@ NO_FACTS = Facts()
 class BackendFacts:
     """The facts of one gateway."""
 
-    def __init__(self, manager: Manager, loaded: Callable[[], Loaded], seen: SeenResults) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        loaded: Callable[[], Loaded],
+        seen: SeenResults,
+        withheld: Callable[[str], bool] = lambda backend: False,
+    ) -> None:
+        self._withheld = withheld
+        """Whether nothing of a backend may be shown."""
         self._manager = manager
         self._loaded = loaded
         self.facts = Facts(seen.typed, self._instructions)
 
     def _instructions(self, backend: str) -> str:
-        known = backend in self._manager.names()
+        known = backend in self._manager.names() and not self._withheld(backend)
         said = (self._manager.status(backend).instructions or "").strip() if known else ""
         return without_comments(said)
 
