@@ -127,7 +127,6 @@ class App:
         loaded = self.loaded
         self.audit = open_log(config.audit, loaded.source, redactor)
         self.pins = open_pins(loaded, redactor, self.audit)
-        self.manager.check_tool = self.pins.check
         self.known = KnownBackends(self.cache, self.registry, self.manager, self.pins)
         self.seen = SeenResults(self.cache.seen)
         self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen, self.pins.is_withheld)
@@ -267,8 +266,9 @@ class App:
         )
 
     def _view(self, session: Session) -> View:
+        listing = self.chain.listing(session.who)
         return View(
-            self.registry,
+            listing.registry,
             self.known.statuses(),
             self.tracker,
             session.results,
@@ -278,6 +278,7 @@ class App:
             self.catalog.catalog_bytes(),
             self.chain.redactor.redact,
             budget_for(session.client).result,
+            listing.shows,
         )
 
     async def settled(self, timeout: float) -> bool:

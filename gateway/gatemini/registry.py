@@ -16,17 +16,10 @@ from gatemini.discovery.types.identifiers import (
     short_name,
     spoken,
 )
-from gatemini.errors import (
-    AmbiguousTool,
-    BackendNotFound,
-    CompositeFaulty,
-    GateminiError,
-    PolicyDenied,
-    ToolNotFound,
-)
+from gatemini.errors import AmbiguousTool, BackendNotFound, CompositeFaulty, ToolNotFound
 from gatemini.model import Tool
 from gatemini.text.escape import visible
-from gatemini.tool_index import ToolIndex, all_names, owner, space_of
+from gatemini.tool_index import ToolIndex, owner, space_of
 
 Listener = Callable[[str, Sequence[Tool] | None], None]
 """Called after each change with the backend and its tools, or None when the backend is gone."""
@@ -66,7 +59,6 @@ class Registry:
         self._live: set[str] = set()
         self._aliases: dict[str, str] = {}
         self._faulty: dict[str, str] = {}
-        self._withheld: dict[str, dict[str, PolicyDenied]] = {}
         self._expressions: dict[str, str] | None = None
         self._sorted: list[Tool] | None = None
         self._removed: LRUCache[str, datetime] = LRUCache(REMEMBERED)
@@ -93,7 +85,6 @@ class Registry:
 
     def remove(self, backend: str) -> int:
         """Forget `backend`; the number of tools it had."""
-        self._withheld.pop(backend, None)
         if backend not in self._index.backends:
             return 0
         self._live.discard(backend)
@@ -111,12 +102,6 @@ class Registry:
         """Set the composite tools that cannot be called because of their code, each with the reason."""
         spaces = (f"{backend}.", f"{spoken(backend)}.", "")
         self._faulty = {f"{space}{name}": why for name, why in faulty.items() for space in spaces}
-
-    def set_withheld(self, backend: str, withheld: Iterable[tuple[Tool, PolicyDenied]]) -> None:
-        """Set the tools of a backend that no list has, each with the error of a call by any of its names."""
-        self._withheld[backend] = {
-            name: denied for tool, denied in withheld for name in (tool.name, *all_names(tool))
-        }
 
     def listen(self, callback: Listener) -> Callable[[], None]:
         """Call `callback` after every change, until the returned function is called."""
@@ -144,6 +129,20 @@ class Registry:
             claims = self._index.qualified
             self._sorted = [owner(claims[name]) for name in sorted(claims)]
         return self._sorted.copy()
+
+    def all_tools(self) -> list[Tool]:
+        """Each tool of each backend, also those whose qualified name means another tool."""
+        return [tool for tools in self._index.backends.values() for tool in tools.values()]
+
+    def only(self, shown: Callable[[Tool], bool]) -> Registry:
+        """Return a registry of the tools that are shown, as they are now; names mean what they mean among those."""
+        some = Registry(self._clock)
+        for backend, tools in self._index.backends.items():
+            some._index.replace(backend, {name: tool for name, tool in tools.items() if shown(tool)})
+        some.version, some.search_with, some._live = self.version, self.search_with, self._live
+        some._faulty, some._changed = self._faulty, self._changed
+        some._aliases = {n: t for n, t in self._aliases.items() if (a := self.alias(n)) is None or shown(a)}
+        return some
 
     def __len__(self) -> int:
         return len(self._index.qualified)
@@ -187,8 +186,7 @@ class Registry:
         """The tool that `name` means: qualified, then bare if one live backend has it, then an alias.
 
         A spelling of chains or escaped listings (`files_eu.get_user`, `a\\u200b.b`) is accepted if it is unique.
-        Raises ToolNotFound with close names, AmbiguousTool with the tools of that name, PolicyDenied for one that is
-        withheld.
+        Raises ToolNotFound with close names, AmbiguousTool with the tools of that name.
         """
         tool = self._index.exact(name) or self._index.by_backend(name)
         if tool is not None:
@@ -209,7 +207,7 @@ class Registry:
             raise _ambiguous(name, spelled)
         if spelled:
             return spelled[0]
-        raise self._denied(name) or self._not_found(name)
+        raise self._not_found(name)
 
     def alias(self, name: str) -> Tool | None:
         """The tool of a configured alias, even if a tool has the same name."""
@@ -224,18 +222,7 @@ class Registry:
         return found is None or found.backend == tool.backend
 
     def find(self, backend: str, spelled: str) -> Tool:
-        """A tool of one backend (or namespace) by its exact name, else by its identifier if that is unique.
-
-        Raises PolicyDenied for a tool that is withheld.
-        """
-        try:
-            return self._find(backend, spelled)
-        except GateminiError:
-            if (denied := self._denied(f"{backend}.{spelled}")) is not None:
-                raise denied from None
-            raise
-
-    def _find(self, backend: str, spelled: str) -> Tool:
+        """A tool of one backend (or namespace) by its exact name, else by its identifier if that is unique."""
         space = self.space(backend)
         tools = self._index.spaces.get(space) or {n: [t] for n, t in self._index.backends[space].items()}
         if spelled in tools:
@@ -276,12 +263,6 @@ class Registry:
         close = _closest(name, {n: n for n in known})
         hint = f"Did you mean {_listed(close)}?" if close else f"Backends: {_some(known)}" if known else None
         return BackendNotFound(f"there is no backend '{short_name(name)}'", hint=hint)
-
-    def _denied(self, name: str) -> PolicyDenied | None:
-        """The error for the name of a tool that is withheld."""
-        target = self._aliases.get(name, name)
-        found = next((names[target] for names in self._withheld.values() if target in names), None)
-        return found and PolicyDenied(found.message, hint=found.hint, details=found.details)
 
     def _not_found(self, name: str) -> ToolNotFound:
         """The error for a name that means no tool: the most specific reason, and what to use instead."""

@@ -89,11 +89,6 @@ def owner(claims: Iterable[Tool]) -> Tool:
     return min(claims, key=lambda t: (t.namespace is not None, t.backend))
 
 
-def all_names(tool: Tool) -> set[str]:
-    """Every qualified name and spelling that means the tool."""
-    return {tool.qualified, f"{tool.backend}.{tool.name}", *_spellings(tool)}
-
-
 def _spellings(tool: Tool) -> set[str]:
     """Other spellings of a qualified name: with identifiers as in a chain, and escaped as listings show it."""
     space = space_of(tool)

@@ -24,6 +24,7 @@ from tests.benchmarks import (
     gateway,
     guests,
     large,
+    llm_proxy,
     waits,
     warm,
 )
@@ -40,6 +41,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "command_line": command_line.command_line,
     "cold": cold.cold,
     "context_steps": context_steps.context_steps,
+    "llm_proxy": llm_proxy.llm_proxy,
     "clients": clients.clients,
     "large": large.large,
     "waits": waits.waits,

@@ -23,7 +23,10 @@ from gatemini.policy.pins.pins import RULE as PIN
 from gatemini.policy.pins.pins import Pins
 from gatemini.policy.principal import Principal
 from gatemini.policy.rules.globs import compile_globs, tool_names
+from gatemini.policy.rules.hints import HARMLESS
 from gatemini.policy.rules.rules import Rules
+from gatemini.policy.visibility import Listing, Listings
+from gatemini.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Admission:
     decision: Decision
     seq: int | None = None
     """The number of its intent record."""
+    revision: str = ""
+    """The policy under which it was admitted."""
 
 
 class Door:
@@ -58,12 +63,20 @@ class Door:
         self.audit = audit
         self.pins = pins
         self.budgets = Budgets()
+        self._listings = Listings(self.visible)
         self.set_policy(policy)
+        if pins is not None:
+            pins.changed = self.changed
 
     def set_policy(self, policy: PolicyConfig) -> None:
         """Put other rules in force; what sessions have called so far still counts."""
         self.rules = Rules(policy)
         self.budgets.config = policy.budgets
+        self.changed()
+
+    def changed(self) -> None:
+        """Decide anew which tools are shown, because rules or pins have changed."""
+        self._listings.clear()
 
     @property
     def revision(self) -> str:
@@ -96,10 +109,14 @@ class Door:
             decision = again if again.action == "deny" else decision
         if decision.action == "deny":
             raise self._refused(facts, decision)
-        admission = Admission(self, facts, decision)
+        admission = Admission(self, facts, decision, revision=self.revision)
         self._count(facts)
         await self._intent(admission)
         return admission
+
+    def holds(self, admission: Admission | None) -> bool:
+        """Whether a call was admitted under the policy in force; else it must be admitted again before it leaves."""
+        return admission is not None and admission.door is self and admission.revision == self.revision
 
     def settle(self, admission: Admission, end: CallEnd) -> None:
         """Note how an admitted call ended: its labels, then its outcome record. Never raises."""
@@ -114,6 +131,23 @@ class Door:
     def visible(self, tool: Tool, who: Principal) -> bool:
         """Whether search, lists, types and completion show the tool: some arguments could be allowed or asked for."""
         return self.possible(tool, who).action != "deny"
+
+    def listing(self, registry: Registry, who: Principal) -> Listing:
+        """Return the tools that a principal finds."""
+        return self._listings.of(registry, who, time.time())
+
+    def refuse_unlisted(self, tool: Tool, who: Principal) -> None:
+        """Raise PolicyDenied for a tool that has not been listed yet, if it is denied whatever its hints will be."""
+        facts = self.facts(tool, {}, who, "", "")
+        refusal = self._grant(facts) or self.rules.possible(tool, HARMLESS, who, facts.at)
+        if refusal.action == "deny":
+            raise self._refused(facts, refusal)
+
+    def refuse_hidden(self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str) -> None:
+        """Raise PolicyDenied if no arguments could be allowed: an error about them would describe a hidden tool."""
+        decision = self.possible(tool, who)
+        if decision.action == "deny":
+            raise self._refused(self.facts(tool, arguments, who, session, chain), decision)
 
     def possible(self, tool: Tool, who: Principal) -> Decision:
         """Return the least strict decision that a call of the tool could get from this principal now."""
@@ -181,12 +215,6 @@ class Door:
             self.audit.decision(facts, decision, revision=self.revision)
         return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
 
-    def note(self, facts: CallFacts, denied: PolicyDenied) -> None:
-        """Record a refusal that was made before the call came to the door."""
-        if self.audit is not None:
-            decision = Decision("deny", denied.details["rule"], denied.details["reason"])
-            self.audit.decision(facts, decision, revision=self.revision)
-
     def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
         """Return the resources and prompts of a backend that may be listed."""
         return offers if self.pins is None else self.pins.shown_offers(backend, offers)
@@ -216,7 +244,11 @@ class Door:
 
 
 def door_of(
-    policy: PolicyConfig | None, before: Door | None, *, audit: AuditLog | None = None, pins: Pins | None = None
+    policy: PolicyConfig | None,
+    before: Door | None,
+    *,
+    audit: AuditLog | None = None,
+    pins: Pins | None = None,
 ) -> Door | None:
     """Return the door for a configuration: the one before with its new rules, or None where nothing is to be decided."""
     if policy is None and audit is None:

@@ -69,11 +69,10 @@ class KnownBackends:
         return name not in self._hashes or self._cache.put_tools(name, self._hashes[name], tools)
 
     def _put(self, name: str, config: BackendConfig, status: BackendStatus | None, tools: list[Tool]) -> None:
-        """Show the tools that are as they were approved."""
+        """Compare the tools with their pins, and put them into the registry."""
         said = None if status is None else Said(status.server_info, status.instructions)
-        shown = self._pins.listed(config, said, tools, registered=name not in self._hashes)
-        self._registry.set_withheld(name, self._pins.withheld(name))
-        self._registry.replace(name, shown, live=status is not None)
+        self._pins.listed(config, said, tools, registered=name not in self._hashes)
+        self._registry.replace(name, tools, live=status is not None)
 
     def offered(self, name: str, offers: list[Offer]) -> list[Offer]:
         """Take what a backend offers beside tools; return what is shown of it."""
@@ -87,16 +86,13 @@ class KnownBackends:
         ]
 
     async def read_pins(self, loaded: Loaded) -> None:
-        """Read the lock file, at the start and when it may have changed, and show the tools that are approved by it."""
+        """Read the lock file, at the start and when it may have changed, and compare all backends with it."""
         policy = loaded.config.policy
         self._pins.mode = mode_of(loaded)
         programs = loaded.config.backends.values() if policy is not None and policy.pin_executables else ()
         await anyio.to_thread.run_sync(self._pins.read, list(programs))
         self._pins.judge_all()
-        for name in self._pins.backends:
-            live = self._registry.is_live(name)
-            self._registry.set_withheld(name, self._pins.withheld(name))
-            self._registry.replace(name, self._pins.shown(name), live=live)
+        self._manager.check_tool = self._pins.check if self._pins.mode == "enforce" else None
 
     async def keep_pins(self) -> None:
         """Write the first pins of backends into the lock file, until cancelled and once more then."""

@@ -22,6 +22,7 @@ from gatemini.app import App
 from gatemini.errors import ResourceNotFound
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.show import records
+from gatemini.policy.principal import local
 
 pytestmark = pytest.mark.anyio
 
@@ -46,6 +47,12 @@ HONEST: dict[str, Any] = {
     ],
     "prompts": [{"name": "review", "description": "Review a file."}],
 }
+
+
+def shown(app: App) -> list[str]:
+    """The tools of `files` that a client finds."""
+    return [tool.name for tool in app.chain.listing(local("stdio")).registry.backend_tools("files")]
+
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -133,7 +140,7 @@ async def changed(server: Server, app: App, change: Change, *, restart: bool = F
     said = copy.deepcopy(HONEST)
     change(said)
     server.calls_file.unlink(missing_ok=True)
-    assert len(app.registry.backend_tools("files")) == 2
+    assert len(shown(app)) == 2
     await says(said, True)
     yield
     await says(copy.deepcopy(HONEST), False)
@@ -232,8 +239,7 @@ async def test_a_tool_that_changed_is_withheld_everywhere_under_enforce(
             assert why in text
             assert f"gatemini pin approve files.{tool}" in text
         info = await app.call_meta_tool("tool_info", {"tool_name": f"files.{tool}"})
-        assert info["isError"]
-        assert "denied by its pin" in info["content"][0]["text"]
+        assert info["isError"], info
         other = "write" if tool != "write" else "read"
         arguments = "{ path: 'x' }" if other == "read" else "{}"
         text, failed, _ = await answer(app, f"await files.{other}({arguments})")
@@ -272,7 +278,7 @@ async def test_a_server_that_changed_is_withheld_as_a_whole_under_enforce(
 ) -> None:
     server, app = enforcing
     async with changed(server, app, change, restart=True):
-        assert app.registry.backend_tools("files") == []
+        assert shown(app) == []
         for tool in ("read", "write"):
             assert await seen_of(app, tool) == {}
             text, failed, _ = await answer(app, f"return await files.{tool}({{ path: 'x' }});")
@@ -335,7 +341,7 @@ async def test_a_prompt_that_is_new_or_changed_is_withheld(server: Server) -> No
 async def test_a_backend_that_was_never_approved_is_withheld_under_enforce(tmp_path: Path) -> None:
     server = Server(tmp_path)
     async with gateway(server, "enforce") as app:
-        assert app.registry.backend_tools("files") == []
+        assert shown(app) == []
         text, failed, _ = await answer(app, "await files.read({ path: 'x' })")
         assert failed
         assert "it has never been approved" in text
@@ -348,7 +354,7 @@ async def test_under_warn_what_changed_is_shown_and_reported(server: Server) -> 
         another_description(server.said)
         a_new_tool(server.said)
         server.write()
-        await until(lambda: len(app.registry.backend_tools("files")) == 3)
+        await until(lambda: len(shown(app)) == 3)
         text, failed, _ = await answer(app, "await files.read({ path: 'x' })")
         assert not failed, text
         (problem,) = app.problems()
@@ -362,12 +368,12 @@ async def test_approving_in_the_lock_file_shows_the_tool_again(server: Server) -
         await until(lambda: bool(app.pins.withheld("files")))
         app.pins.approve("files", "read")
         await anyio.to_thread.run_sync(app.pins.save)
-        await until(lambda: len(app.registry.backend_tools("files")) == 2)
+        await until(lambda: len(shown(app)) == 2)
         text, failed, _ = await answer(app, "await files.read({ path: 'x' })")
         assert not failed, text
         assert app.problems() == []
         (server.folder / "gatemini.lock.yaml").write_text("version: 1\nbackends: [no, mapping]\n")
-        await until(lambda: app.registry.backend_tools("files") == [])
+        await until(lambda: shown(app) == [])
         assert any("not a lock file" in problem for problem in app.problems())
 
 
@@ -416,19 +422,19 @@ async def test_a_program_that_is_replaced_is_withheld_where_programs_are_pinned(
         await until(lambda: app.pins.lock.backends.get("files") is not None)
         assert len(app.pins.lock.backends["files"].executable) == 64
     async with gateway(server, "enforce", pin_executables=True) as app:
-        assert len(app.registry.backend_tools("files")) == 2
+        assert len(shown(app)) == 2
     program.write_bytes(SERVER.read_bytes() + b"# changed\n")
     async with gateway(server, "enforce", pin_executables=True) as app:
-        assert app.registry.backend_tools("files") == []
+        assert shown(app) == []
         assert "its program, or a file among its arguments, changed" in app.problems()[0]
     async with gateway(server, "enforce") as app:
-        assert len(app.registry.backend_tools("files")) == 2
+        assert len(shown(app)) == 2
 
 
 async def test_an_instance_of_a_dedicated_server_that_differs_is_not_called(server: Server) -> None:
     server.backends["files"] |= {"instance_mode": "dedicated", "pool": {"min_idle": 0}}
     async with gateway(server, "enforce") as app:
-        assert len(app.registry.backend_tools("files")) == 2
+        assert len(shown(app)) == 2
         pid = app.manager.status("files").pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)  # the shared listing stays as it was

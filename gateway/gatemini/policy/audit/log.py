@@ -66,7 +66,7 @@ class AuditLog:
         self._key: bytes | None = None
         self._redactor = redactor
         self._names: dict[str, str] = {}
-        self._forms = 0
+        self._known = 0
         self._disk = Disk(
             folder,
             self.instance,
@@ -186,10 +186,10 @@ class AuditLog:
 
     def _name(self, text: str) -> str:
         """Return a name without secrets: a server may call a tool by its key."""
-        forms = len(self._redactor.forms)
-        if forms != self._forms or len(self._names) > MOST_NAMES:
+        known = len(self._redactor.secrets)
+        if known != self._known or len(self._names) > MOST_NAMES:
             self._names.clear()
-            self._forms = forms
+            self._known = known
         name = self._names.get(text)
         if name is None:
             name = self._names[text] = self._redactor.redact(text)

@@ -69,6 +69,8 @@ class Pins:
         self.problem: str | None = None
         """Why the lock file cannot be used: then nothing is approved."""
         self.executables = Executables()
+        self.changed: Callable[[], None] = lambda: None
+        """Called when what is approved may be something else."""
         self._redact = redact
         self._record = record
         self._lock = Lock()
@@ -92,14 +94,13 @@ class Pins:
 
     def listed(
         self, config: BackendConfig, said: Said | None, tools: Sequence[Tool], *, registered: bool
-    ) -> list[Tool]:
-        """Take a new listing; return the tools that may be shown. Without `said` they come from the cache."""
+    ) -> None:
+        """Take a new listing. Without `said` it comes from the cache."""
         known = self.backends.setdefault(config.name, Observed(config, registered))
         known.config, known.registered = config, registered
         known.said, known.tools = said, list(tools)
         known.by_name = {tool.name: tool for tool in tools}
         self._observe(config.name, known)
-        return self.shown(config.name)
 
     def _observe(self, backend: str, known: Observed) -> None:
         if self.mode == "off":
@@ -158,7 +159,10 @@ class Pins:
         before = known.comparison
         is_first = pinned is None and self.mode == "warn"  # its baseline is made once it runs
         known.comparison = Comparison() if is_first else compare(pinned, known.pin)
-        if known.comparison.same or known.comparison == before:
+        if known.comparison == before:
+            return
+        self.changed()
+        if known.comparison.same:
             return
         for line in self.reasons(backend):
             logger.warning("pins: %s", line)
@@ -172,23 +176,10 @@ class Pins:
 
     # -- what follows --------------------------------------------------------------------------------
 
-    def shown(self, backend: str) -> list[Tool]:
-        """Return the tools of a backend that may be shown and called."""
-        known = self.backends[backend]
-        withheld = {tool.name for tool, _ in self.withheld(backend)}
-        return [tool for tool in known.tools if tool.name not in withheld] if withheld else known.tools
-
-    def withheld(self, backend: str) -> list[tuple[Tool, PolicyDenied]]:
-        """Return the listed tools that are withheld, each with the error of a call."""
+    def withheld(self, backend: str) -> list[str]:
+        """Return the names of the listed tools that are withheld."""
         known = self.backends.get(backend)
-        if known is None or self.mode != "enforce":
-            return []
-        verdicts = known.comparison.tools
-        return [
-            (tool, self._denied(tool, known))
-            for tool in known.tools
-            if known.comparison.backend or not _is_approved(verdicts.get(tool.name))
-        ]
+        return [] if known is None else [t.name for t in known.tools if self.refusal(backend, t.name, {})]
 
     def shown_offers(self, backend: str, offers: Iterable[Offer]) -> list[Offer]:
         """Return the resources and prompts that may be shown."""
@@ -214,8 +205,8 @@ class Pins:
         known = self.backends.get(backend)
         if known is None or self.mode != "enforce" or tool is None:
             return
-        if self.refusal(backend, tool.name, {}) is not None:
-            raise self._denied(tool, known)
+        if (reason := self.refusal(backend, tool.name, {})) is not None:
+            raise PolicyDenied.by(short_name(tool.qualified), RULE, reason)
         if known.by_name.get(tool.name) is not tool and (known.pin.tools or {}).get(tool.name) != pin_of(
             tool
         ):
@@ -223,23 +214,20 @@ class Pins:
             raise PolicyDenied.by(short_name(tool.qualified), RULE, reason)
 
     def refusal(self, backend: str, tool: str, arguments: Json) -> str | None:
-        """Return why a call may not leave; None where its pin allows it."""
+        """Return why a call may not leave and what a person does about it; None where its pin allows it."""
         known = self.backends.get(backend)
         if known is None or self.mode != "enforce":
             return None
         if known.comparison.backend:
-            return f"{visible(backend)}: {_all(known.comparison.backend)}"
+            return f"{visible(backend)}: {_all(known.comparison.backend)}; {review(backend, None)}"
         verdict = known.comparison.tools.get(tool)
         if verdict is None and tool == "getPrompt":
             verdict = known.comparison.prompts.get(
                 str(arguments.get("name")), Verdict("new", "it is not pinned")
             )
-        return None if verdict is None or verdict.state == "approved" else verdict.words
-
-    def _denied(self, tool: Tool, known: Observed) -> PolicyDenied:
-        reason = self.refusal(tool.backend, tool.name, {}) or ""
-        hint = review(tool.backend, None if known.comparison.backend else tool.name)
-        return PolicyDenied.by(short_name(tool.qualified), RULE, reason, hint=hint)
+        if verdict is None or verdict.state == "approved":
+            return None
+        return f"{verdict.words}; {review(backend, tool)}"
 
     def reasons(self, backend: str) -> list[str]:
         """Return what is not as it was approved, one sentence each."""
