@@ -167,7 +167,7 @@ async def test_thousands_of_calls_issued_together_leave_the_event_loop_to_others
     turns = 0
     served: Counter[int] = Counter()
 
-    async def discovery(_name: str, _arguments: Json) -> Any:
+    async def discovery(_name: str, _arguments: Json, _who: Principal) -> Any:
         served[turns] += 1
         return []
 
