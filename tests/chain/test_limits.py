@@ -15,6 +15,7 @@ from fixtures.running import answer, running_app
 from gatemini.app import App
 from gatemini.chain.conversation import STARTED_AT_ONCE
 from gatemini.model import Json
+from gatemini.policy.principal import Principal
 
 pytestmark = pytest.mark.anyio
 
