@@ -10,7 +10,7 @@ from typing import TypeVar
 import anyio
 
 from gatemini.backends.actor import Backend
-from gatemini.backends.callers import Caller, ProgressFn
+from gatemini.backends.calls.callers import Caller, ProgressFn
 from gatemini.backends.calls.failures import not_answered
 from gatemini.backends.calls.retry import with_retries
 from gatemini.backends.mcp_session import McpSession

@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 
 from gatemini import __version__
 from gatemini.backends.actor import Backend
-from gatemini.backends.callers import NOBODY, Caller, Clients, ProgressFn
+from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
 from gatemini.backends.fallback_chain import Admit, Call, call_tool, candidates, fall_back, read

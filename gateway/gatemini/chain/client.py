@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gatemini.backends.callers import NOBODY, Caller, ProgressFn
+from gatemini.backends.calls.callers import NOBODY, Caller, ProgressFn
 from gatemini.policy import principal
 from gatemini.policy.door import Admission
 from gatemini.policy.facts import CallEnd

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from gatemini.backends.callers import LOGGED, AskFn, Caller
+from gatemini.backends.calls.callers import LOGGED, AskFn, Caller
 from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
@@ -25,7 +25,7 @@ from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.chain.replay.trace import Entry, Trace
+from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import mismatch
 from gatemini.chain.values.resources import (
@@ -90,7 +90,7 @@ class Invoker:
     services: ChainServices
     results: ResultStore
     time: ChainTime
-    trace: Trace
+    trace: RecordedCalls
     run_composite: Callable[[Tool, Json, Entry, Invoker], Awaitable[Outcome]]
     client: ChainClient = NO_CLIENT
     dry_run: DryRun | None = None
@@ -121,7 +121,7 @@ class Invoker:
         )
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
-    def nested(self, name: str, trace: Trace) -> Invoker:
+    def nested(self, name: str, trace: RecordedCalls) -> Invoker:
         """Return the invoker for the code of a composite tool: same limits and records, its own trace."""
         inner = copy.copy(self)
         inner.trace, inner.path = trace, (*self.path, name)
