@@ -22,8 +22,8 @@ from gatemini.backends.manager import Manager
 from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
+from gatemini.chain.guest.sandbox_settings import limits_of, new_sandbox, open_chains
 from gatemini.chain.replay.journal import JournalBook
-from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.model.schema import CompositeTool, Config
@@ -36,6 +36,7 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.output.store.results import ResultStore
+from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
@@ -117,6 +118,7 @@ class App:
         )
         self.journals = JournalBook()
         self.parking = Parking()
+        self.approvals = Approvals()
         self._build_services(config, redactor)
 
     def _build_services(self, config: Config, redactor: Redactor) -> None:
@@ -194,8 +196,8 @@ class App:
         app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited)
         app.files_read = seen
         async with compute_process(), anyio.create_task_group() as group:
-            await group.start(app.manager.run)
-            await group.start(app.parking.run)
+            for part in (app.manager, app.parking, app.approvals):
+                await group.start(part.run)
             app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
             app._start_backends()
             group.start_soon(app._warm_sandbox)
@@ -355,10 +357,8 @@ class App:
     # -- backends ------------------------------------------------------------------------------------
 
     def _start_backends(self) -> None:
-        configs = list(self.loaded.config.backends.values())
-        if self.loaded.source is None:
-            configs = demo.backends()
-        for config in configs:
+        configured = self.loaded.config.backends.values()
+        for config in demo.backends() if self.loaded.source is None else configured:
             if not config.disabled:
                 self.known.configured(config, self.loaded)
                 era = self.known.restore(config.name)

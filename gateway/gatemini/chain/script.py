@@ -56,7 +56,8 @@ async def run_script(
     if trace.start is not None:
         identifiers = {identifier: name for identifier, name in trace.start.backends if identifier and name}
     run = ScriptRun(Facts(source=code), Failed(ErrorInfo("InternalError", "the chain has not ended")))
-    seconds = max(MINIMUM_SECONDS, invoker.time.left()) + (ASKING_SECONDS if invoker.caller.ask else 0)
+    may_ask = invoker.caller.ask is not None or services.door is not None
+    seconds = max(MINIMUM_SECONDS, invoker.time.left()) + (ASKING_SECONDS if may_ask else 0)
     guest = services.sandbox.session(code, identifiers, wall_seconds=seconds)
     context = HintContext(identifiers, owners=services.owners, disabled=services.disabled())
 

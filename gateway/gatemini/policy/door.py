@@ -6,30 +6,18 @@ methods of `Door` in the order in which they apply. A new step goes into its own
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gatemini.errors import PolicyDenied
 from gatemini.model import Json, Tool
+from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts, Hints
 from gatemini.policy.principal import Principal
+from gatemini.policy.reach import Reach
 
 ALLOWED = Decision("allow", "default")
 """The decision where no rule is configured."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The ways to the person behind a call: the client's capabilities and `ask`, which sends it a request.
-
-    `pause()` stops the chain's clock for the length of its context.
-    """
-
-    can: Json = field(default_factory=dict)
-    ask: Callable[[str, Json], Awaitable[Json]] | None = None
-    pause: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass(slots=True)
@@ -49,6 +37,8 @@ class Door:
     def __init__(self) -> None:
         self.revision = ""
         """Hash of the policy in force; stands in every record of the audit."""
+        self.approvals: Approvals | None = None
+        """Asks a person, where something can."""
 
     # -- what invoke calls ---------------------------------------------------------------------------
 
@@ -61,10 +51,14 @@ class Door:
     async def admit(self, facts: CallFacts, reach: Reach) -> Admission:
         """Admit the call. Raises PolicyDenied, ApprovalDenied or ApprovalPending; then nothing may be sent."""
         decision = self.judge(facts)
-        if decision.action == "ask":
+        while decision.action == "ask":
+            revision = self.revision
             await self._approval(facts, decision, reach)
             again = self.judge(facts)  # the rules and the session may have changed while it waited
-            decision = again if again.action == "deny" else decision
+            if again.action == "deny" or self.revision != revision:
+                decision = again
+            else:
+                break
         if decision.action == "deny":
             raise self._refused(facts, decision)
         admission = Admission(self, facts, decision)
@@ -115,9 +109,11 @@ class Door:
 
     async def _approval(self, facts: CallFacts, decision: Decision, reach: Reach) -> None:
         """Wait for a person's approval. Raises ApprovalDenied or ApprovalPending."""
-        raise self._refused(
-            facts, Decision("deny", decision.rule, "it must be approved, and nothing can ask")
-        )
+        if self.approvals is None:
+            raise self._refused(
+                facts, Decision("deny", decision.rule, "it must be approved, and nothing can ask")
+            )
+        await self.approvals.approve(facts, decision, self.revision, reach)
 
     def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
         """Record a refusal and return its error."""
@@ -137,3 +133,5 @@ class Door:
 
     def end_session(self, session: str) -> None:
         """Forget a session that has ended."""
+        if self.approvals is not None:
+            self.approvals.end_session(session)
