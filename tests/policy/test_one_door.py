@@ -11,7 +11,7 @@ import pytest
 import gatemini
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
-from gatemini.config.model.schema import CompositeTool
+from gatemini.config.model.schema import CompositeTool, PolicyConfig
 from gatemini.policy.decision import Decision
 from gatemini.policy.door import Admission, Door
 from gatemini.policy.facts import CallEnd, CallFacts
@@ -51,7 +51,7 @@ class Recorder(Door):
     """A door that notes what it admits and how it ended, and denies what is named."""
 
     def __init__(self, *denied: str) -> None:
-        super().__init__()
+        super().__init__(PolicyConfig())
         self.denied = denied
         self.seen: list[CallFacts] = []
         self.ended: list[tuple[str, str]] = []

@@ -16,6 +16,7 @@ from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 from fixtures.direct import run_chain, text_of
 from fixtures.running import client_of, running_app
 from gatemini.app import App
+from gatemini.config.model.policy import PolicyConfig
 from gatemini.policy.approvals import asking
 from gatemini.policy.approvals.grants import Approval, NotDecided, State
 from gatemini.policy.decision import Ask, Decision
@@ -27,21 +28,6 @@ pytestmark = pytest.mark.anyio
 
 ERAS = ["legacy", "auto"]
 CHANNELS = ("client", "console")
-
-
-class AskingDoor(Door):
-    """A door that asks about `demo.write`."""
-
-    def __init__(self, ask: Ask) -> None:
-        super().__init__()
-        self.revision = "one"
-        self.asks = ask
-        self.action: Any = "ask"
-
-    def _rules(self, facts: CallFacts) -> Decision:
-        if facts.tool != "write":
-            return Decision("allow", "default")
-        return Decision(self.action, "policy.rules[0]", "it writes", self.asks)
 
 
 class Person:
@@ -72,11 +58,12 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
         yield running
 
 
-def asks(app: App, ask: Ask) -> AskingDoor:
-    door = AskingDoor(ask)
-    door.approvals = app.approvals
-    app.chain.door = door
-    return door
+def asks(app: App, ask: Ask, **rule: Any) -> None:
+    """Put a policy in force that asks about `demo.write`, or does what else its rule says."""
+    told = {"ask": {"remember": ask.remember, "via": ask.via}} if "action" not in rule else {}
+    one = {"tools": "demo.write", "action": "ask", "reason": "it writes", **told, **rule}
+    app.approvals.console = True
+    app.chain.door = door_of(PolicyConfig.model_validate({"rules": [one]}), app.chain.door, app.approvals)
 
 
 async def written(client: Client) -> list[str]:
@@ -348,7 +335,7 @@ async def changed_type(app: App, client: Client) -> CallToolResult:
 
 
 async def changed_policy(app: App, client: Client) -> CallToolResult:
-    asks(app, Ask(via=CHANNELS)).revision = "two"
+    asks(app, Ask(via=CHANNELS), reason="it writes more")
     return await run_chain(client, call("a"))
 
 
@@ -396,7 +383,6 @@ async def test_a_grant_admits_nothing_but_its_call(app: App, attack: Attack) -> 
 
 
 async def test_a_policy_that_changes_while_a_call_waits_is_asked_about_anew(app: App) -> None:
-    door = asks(app, Ask(via=CHANNELS))
     results: list[CallToolResult] = []
     async with client_of(app) as client:
         async with anyio.create_task_group() as tasks:
@@ -407,11 +393,11 @@ async def test_a_policy_that_changes_while_a_call_waits_is_asked_about_anew(app:
             app.approvals.watched()
             tasks.start_soon(run)
             (approval,) = await opened(app)
-            door.revision = "two"
+            asks(app, Ask(via=CHANNELS), reason="another revision")
             grant(app, approval)
             (anew,) = await opened(app)
             assert anew.id != approval.id
-            door.action = "deny"
+            asks(app, Ask(), action="deny")
             grant(app, anew)
         assert everything(results[0]).startswith("PolicyDenied")
         assert await written(client) == []
