@@ -118,7 +118,7 @@ class App:
         )
         self.journals = JournalBook()
         self.parking = Parking()
-        self.approvals = Approvals()
+        self.approvals = Approvals(redactor.value)
         self._build_services(config, redactor)
 
     def _build_services(self, config: Config, redactor: Redactor) -> None:
@@ -162,7 +162,7 @@ class App:
             learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
-            door=door_of(config.policy, None, self.approvals),
+            door=door_of(config.policy, None, self.approvals, loaded.webhook_key),
         )
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
@@ -223,6 +223,8 @@ class App:
             memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
         )
         session = Session(store, self.journals.session(), principal=principal or local("stdio"))
+        if self.chain.door is not None:
+            session.reads = self.chain.door.begin_session(session.id)
         self._sessions.append(session)
         return session
 
@@ -324,7 +326,7 @@ class App:
         running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
-        self.chain.door = door_of(config.policy, self.chain.door, self.approvals)
+        self.chain.door = door_of(config.policy, self.chain.door, self.approvals, loaded.webhook_key)
         self.sandbox.set_limits(limits_of(running))
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends

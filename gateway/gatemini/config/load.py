@@ -7,7 +7,7 @@ section that protects is wrong. Everything else is a `Problem`, and a bad backen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,10 +18,12 @@ from gatemini.config.documents.document import Document, read_document
 from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
+from gatemini.config.model.policy import PolicyConfig
 from gatemini.config.model.schema import CompositeTool, Config, SecretsConfig
 from gatemini.config.problems import Problem, closest
 from gatemini.config.sections import Sections
 from gatemini.config.variables.environment import read_environment
+from gatemini.config.variables.errors import SecretUnavailable
 from gatemini.config.variables.references import SecretAnswers, SecretResolver
 from gatemini.config.variables.store import STORE
 from gatemini.errors import ConfigError
@@ -65,6 +67,8 @@ class Loaded:
     """Composite tools that were left out, each with what is wrong with its code."""
     spaces: frozenset[str] = frozenset()
     """Namespaces of all backends, disabled ones included, and aliases: what code may write in front of a tool."""
+    webhook_key: str = field(default="", repr=False)
+    """The key of `policy.approvals.webhook`, resolved."""
     variables: Mapping[str, str] | None = field(default=None, repr=False)
     """The environment with the variables of `.env` files; a reload gets these, since the files are read once."""
 
@@ -126,6 +130,7 @@ class _Loading:
         self.problems = problems
         self.sections = Sections(environ, problems)
         self.entries: dict[str, Entry] = {}
+        self.webhook_key = ""
         self.read: set[Path] = {source.resolve()}
         self.links: set[Path] = {source.absolute()}
         """The same files as they are named (a link may be replaced), and the files that backends name."""
@@ -136,6 +141,7 @@ class _Loading:
             self.include(included)
         settings: SecretsConfig = self.sections.values.get("secrets", SecretsConfig())
         resolver = self.resolver(settings)
+        self.webhook_key = self.key_of_webhook(resolver)
         built = self.build(settings, resolver)
         self.check_names(built)
         self.problems += [self.open_to_others(path) for path in sorted(self.read) if others_may_write(path)]
@@ -227,6 +233,20 @@ class _Loading:
             later,
         )
 
+    def key_of_webhook(self, resolver: SecretResolver) -> str:
+        """Fetch the key of the webhook at once, also from a slow provider: no call may be approved without it."""
+        policy: PolicyConfig | None = self.sections.values.get("policy")
+        if policy is None or policy.approvals.webhook is None:
+            return ""
+        provider, _, path = policy.approvals.webhook.key.removeprefix("secretref:").partition(":")
+        try:
+            return replace(resolver, later=False).fetch(provider, path)
+        except SecretUnavailable as error:
+            where = ("policy", "approvals", "webhook", "key")
+            problem = self.document.problem(where, error.message, "", error.remedy, unresolved=True)
+            self.sections.report(problem, "policy")
+            return ""
+
     def build(self, settings: SecretsConfig, resolver: SecretResolver) -> dict[str, Built]:
         builder = Builder(
             self.environ,
@@ -263,6 +283,7 @@ class _Loading:
         secrets = [pair for one in built.values() for pair in one.secrets]
         hidden = (*settings.redact, *_PROGRAM_TOKENS)
         secrets += [(name, self.environ[name]) for name in hidden if self.environ.get(name)]
+        secrets += [("the webhook's key", self.webhook_key)] if self.webhook_key else []
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections.values, "backends": backends}),
             problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),
@@ -277,6 +298,7 @@ class _Loading:
             resolver=resolver,
             faulty=self.sections.faulty,
             spaces=self.spaces(built),
+            webhook_key=self.webhook_key,
             variables=self.environ,
         )
 

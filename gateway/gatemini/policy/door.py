@@ -6,8 +6,9 @@ methods of `Door` in the order in which they apply. A new step goes into its own
 
 from __future__ import annotations
 
+import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, spoken
@@ -17,10 +18,14 @@ from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.budgets import Budgets
 from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts
+from gatemini.policy.flow.guard import FlowGuard
+from gatemini.policy.flow.labels import Held
 from gatemini.policy.principal import Principal
 from gatemini.policy.reach import Reach
 from gatemini.policy.rules.globs import compile_globs, tool_names
 from gatemini.policy.rules.rules import Rules
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -40,12 +45,14 @@ class Door:
     def __init__(self, policy: PolicyConfig, approvals: Approvals | None = None) -> None:
         self.budgets = Budgets()
         self.approvals = approvals or Approvals()
+        self.flow = FlowGuard()
         self.set_policy(policy)
 
     def set_policy(self, policy: PolicyConfig) -> None:
         """Put other rules in force; what sessions have called so far still counts."""
         self.rules = Rules(policy)
         self.budgets.config = policy.budgets
+        self.flow.set_config(policy)
 
     @property
     def revision(self) -> str:
@@ -82,7 +89,7 @@ class Door:
                 break
         if decision.action == "deny":
             raise self._refused(facts, decision)
-        admission = Admission(self, facts, decision)
+        admission = Admission(self, facts, self._warned(facts, decision))
         self._count(facts)
         await self._intent(admission)
         return admission
@@ -148,13 +155,23 @@ class Door:
 
     def _flow(self, facts: CallFacts) -> Decision | None:
         """Ask about or deny a call that could send what the session has read; None: no objection."""
-        return None
+        objection = self.flow.objection(facts)
+        return None if objection is None or objection.action == "allow" else objection
 
     # -- what follows a decision -------------------------------------------------------------------------
 
     async def _approval(self, facts: CallFacts, decision: Decision, reach: Reach) -> None:
         """Wait for a person's approval. Raises ApprovalDenied or ApprovalPending."""
-        await self.approvals.approve(facts, decision, self.revision, reach)
+        reads = self.flow.held(facts.session).sentences() if self.flow.on else ()
+        await self.approvals.approve(facts, decision, self.revision, reach, reads)
+
+    def _warned(self, facts: CallFacts, decision: Decision) -> Decision:
+        """Return the decision with the guard's objection where `policy.flow: warn` lets the call pass."""
+        objection = self.flow.objection(facts)
+        if objection is None or objection.action != "allow":
+            return decision
+        logger.warning("%s: %s (policy.flow: warn)", facts.qualified, objection.reason)
+        return replace(decision, rule=f"{decision.rule}, {objection.rule}", reason=objection.reason)
 
     def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
         """Record a refusal and return its error."""
@@ -169,22 +186,38 @@ class Door:
         """Write the intent record, without which nothing leaves under `on_failure: block`."""
 
     def _label(self, admission: Admission, end: CallEnd) -> None:
-        """Add the labels of what was read to chain and session."""
+        """Add the labels of what was read to the session's."""
+        self.flow.settle(admission.facts)
 
     def _outcome(self, admission: Admission, end: CallEnd) -> None:
         """Write the outcome record."""
+
+    def begin_session(self, session: str) -> Held | None:
+        """Begin a session; return the labels that it will gather, None where none are gathered."""
+        return self.flow.begin(session) if self.flow.on else None
 
     def end_session(self, session: str) -> None:
         """Forget a session that has ended."""
         self.budgets.end_session(session)
         self.approvals.end_session(session)
+        self.flow.end_session(session)
 
 
-def door_of(policy: PolicyConfig | None, before: Door | None, approvals: Approvals) -> Door | None:
+def may_ask(policy: PolicyConfig) -> bool:
+    """Return whether some call may need an approval."""
+    return "ask" in (policy.default, policy.flow, *(rule.action for rule in policy.rules))
+
+
+def door_of(
+    policy: PolicyConfig | None,
+    before: Door | None,
+    approvals: Approvals | None = None,
+    webhook_key: str = "",
+) -> Door | None:
     """Return the door for a configuration: the one before with its new rules, or None where there is no policy."""
     if policy is None:
         return None
-    if before is None:
-        return Door(policy, approvals)
-    before.set_policy(policy)
-    return before
+    door = before or Door(policy, approvals)
+    door.set_policy(policy)
+    door.approvals.configure(policy.approvals, webhook_key, may_ask=may_ask(policy))
+    return door

@@ -19,15 +19,13 @@ from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.policy.approvals import asking
 from gatemini.policy.approvals.grants import Approval, NotDecided, State
-from gatemini.policy.decision import Ask, Decision
-from gatemini.policy.door import Door
-from gatemini.policy.facts import CallFacts
+from gatemini.policy.decision import CHANNELS, Ask
+from gatemini.policy.door import door_of
 from gatemini.protocol.client_session import Session
 
 pytestmark = pytest.mark.anyio
 
 ERAS = ["legacy", "auto"]
-CHANNELS = ("client", "console")
 
 
 class Person:
@@ -61,7 +59,7 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
 def asks(app: App, ask: Ask, **rule: Any) -> None:
     """Put a policy in force that asks about `demo.write`, or does what else its rule says."""
     told = {"ask": {"remember": ask.remember, "via": ask.via}} if "action" not in rule else {}
-    one = {"tools": "demo.write", "action": "ask", "reason": "it writes", **told, **rule}
+    one = {"tools": ["demo.write"], "action": "ask", "reason": "it writes", **told, **rule}
     app.approvals.console = True
     app.chain.door = door_of(PolicyConfig.model_validate({"rules": [one]}), app.chain.door, app.approvals)
 
@@ -280,7 +278,7 @@ async def test_a_rule_without_a_console_denies_at_once_where_its_channels_cannot
     async with client_of(app) as client:
         text = everything(await run_chain(client, call("a")))
     assert text.startswith(
-        "ApprovalDenied: demo.write needs an approval (policy.rules[0]), and nothing can ask"
+        "ApprovalDenied: demo.write needs an approval (policy.rules[0]: it writes), and nothing can ask"
     )
     assert app.approvals.opened() == []
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from fixtures.webhook import KEY, Answer, Received, Reply, webhook
 from gatemini.policy.approvals.grants import Approval, GrantStore
 from gatemini.policy.approvals.subject import Request, Subject, digest
 from gatemini.policy.approvals.webhook import (
@@ -27,71 +24,6 @@ from gatemini.policy.approvals.webhook import (
 from gatemini.policy.decision import Ask
 
 pytestmark = pytest.mark.anyio
-
-KEY = "a key of a webhook that is long"
-Answer = Callable[["Received"], tuple[int, dict[str, str], bytes]]
-
-
-class Received:
-    """One request of the gateway, as the webhook got it."""
-
-    def __init__(self, headers: Any, body: bytes) -> None:
-        self.ident: str = headers["webhook-id"]
-        self.stamp = int(headers["webhook-timestamp"])
-        self.signature: str = headers["webhook-signature"]
-        self.body = body
-        self.asked = json.loads(body)["approvals"]
-
-    def signed(
-        self, body: Any, *, key: str = KEY, ident: str | None = None, stamp: float | None = None
-    ) -> tuple[int, dict[str, str], bytes]:
-        """A signed answer."""
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        ident = self.ident if ident is None else ident
-        at = int(time.time() if stamp is None else stamp)
-        headers = {
-            "webhook-id": ident,
-            "webhook-timestamp": str(at),
-            "webhook-signature": signature(key_bytes(key), ident, at, data),
-        }
-        return 200, headers, data
-
-    def decided(self, decision: str = "allow", **more: Any) -> dict[str, Any]:
-        first = self.asked[0]
-        one = {"id": first["id"], "arguments_sha256": first["arguments_sha256"], "decision": decision}
-        return {"type": DECIDED, "decisions": [{**one, **more}]}
-
-
-@contextmanager
-def webhook(*answers: Answer) -> Iterator[tuple[str, list[Received]]]:
-    """A webhook that gives these answers, the last one again and again; its URL and what it received."""
-    received: list[Received] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            received.append(Received(self.headers, body))
-            answer = answers[min(len(received), len(answers)) - 1]
-            status, headers, data = answer(received[-1])
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/approve", received
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def approval() -> Approval:
@@ -176,9 +108,9 @@ async def test_any_other_answer_decides_nothing(kind: str) -> None:
 
 
 async def test_an_answer_that_is_replayed_decides_nothing() -> None:
-    kept: list[tuple[int, dict[str, str], bytes]] = []
+    kept: list[Reply] = []
 
-    def first(request: Received) -> tuple[int, dict[str, str], bytes]:
+    def first(request: Received) -> Reply:
         kept.append(request.signed(request.decided()))
         return kept[0]
 

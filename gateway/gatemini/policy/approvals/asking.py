@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,13 +16,14 @@ import anyio
 import anyio.abc
 from anyio.abc import TaskStatus
 
+from gatemini.config.model.approvals import ApprovalsConfig
 from gatemini.errors import ApprovalDenied, ApprovalPending
 from gatemini.model import Json
 from gatemini.policy.approvals import client
 from gatemini.policy.approvals.grants import Approval, GrantStore, NotDecided, State
 from gatemini.policy.approvals.subject import Request, Subject
 from gatemini.policy.approvals.webhook import Verdict, Webhook, WebhookFailed
-from gatemini.policy.decision import Ask, Channel, Decision
+from gatemini.policy.decision import CHANNELS, Ask, Channel, Decision
 from gatemini.policy.facts import CallFacts
 from gatemini.policy.reach import CannotAsk, Reach
 
@@ -39,6 +40,16 @@ GATHER_SECONDS = 0.05
 
 WATCHED_SECONDS = 5.0
 """A console that has looked so recently still watches."""
+
+_ABSENT: Mapping[Channel, str] = {
+    "client": "it takes no questions to its user",
+    "console": "no command of the terminal reaches this gateway",
+    "webhook": "none is configured",
+}
+"""Why a channel cannot ask."""
+
+Redact = Callable[[Any], Any]
+"""Takes the secrets of the configuration out of a value."""
 
 Event = Callable[..., None]
 """Receives a kind and fields for the audit."""
@@ -64,13 +75,17 @@ class _Round:
 class Approvals:
     """The approvals of one gateway. `run` owns the tasks that ask."""
 
-    def __init__(self, store: GrantStore | None = None, *, wait_seconds: float = WAIT_SECONDS) -> None:
-        self.store = store or GrantStore()
-        self.webhook: Webhook | None = None
-        self.channels: tuple[Channel, ...] = ("client", "console")
-        """The channels that this gateway has; a rule's `via` chooses among them."""
+    def __init__(self, redact: Redact = lambda value: value, *, wait_seconds: float = WAIT_SECONDS) -> None:
+        self.store = GrantStore()
         self.event: Event = _no_event
-        self.changed = anyio.Event()
+        self.needed = anyio.Event()
+        """Set once something can ask."""
+        self.console = False
+        """Whether a command of the terminal can reach this gateway."""
+        self.webhook: Webhook | None = None
+        self.allowed: tuple[Channel, ...] = CHANNELS
+        """Channels that may be used at all, whatever a rule allows."""
+        self._redact = redact
         self._wait_seconds = wait_seconds
         self._tasks: anyio.abc.TaskGroup | None = None
         self._rounds: dict[str, _Round] = {}
@@ -86,6 +101,14 @@ class Approvals:
             finally:
                 self._tasks = None
 
+    def configure(self, config: ApprovalsConfig, webhook_key: str, *, may_ask: bool) -> None:
+        """Put a configuration in force; `webhook_key` is the resolved key."""
+        self.allowed = config.via
+        hook = config.webhook
+        self.webhook = Webhook(hook.url, webhook_key, self._redact) if hook is not None else None
+        if may_ask:
+            self.needed.set()
+
     # -- calls -----------------------------------------------------------------------------------------
 
     async def approve(
@@ -96,12 +119,9 @@ class Approvals:
         if (grant := self.store.use(subject)) is not None:
             self._tell("used", grant)
             return
-        via = tuple(channel for channel in decision.ask.via if channel in self.channels)
+        via = tuple(channel for channel in decision.ask.via if self._has(channel))
         if not self._can_ask(via, reach) and "console" not in via:
-            raise ApprovalDenied(
-                f"{facts.qualified} needs an approval ({decision.rule}), and nothing can ask for it: {_why_none(via)}",
-                hint="report this to the user; only the owner of this gateway can change its policy",
-            )
+            raise self._nothing_asks(facts, decision)
         request = Request.of(facts, decision, reads)
         approval = self.store.open(subject, request, _narrowed(decision, via))
         self._tell("asked", approval)
@@ -112,12 +132,8 @@ class Approvals:
                 with reach.pause():
                     await self._wait(facts.chain or approval.id, waiter)
         finally:
-            self._leave(approval, keep="console" in via)
+            self.store.leave(approval, keep="console" in via)
         self._conclude(facts, approval)
-
-    def _leave(self, approval: Approval, *, keep: bool) -> None:
-        self.store.leave(approval, keep=keep)
-        self._notify()
 
     def _conclude(self, facts: CallFacts, approval: Approval) -> None:
         """Use the grant, or raise what became of the approval."""
@@ -164,6 +180,12 @@ class Approvals:
 
     # -- channels --------------------------------------------------------------------------------------
 
+    def _has(self, channel: Channel) -> bool:
+        """Return whether this gateway has that channel, for whatever client."""
+        if channel not in self.allowed:
+            return False
+        return {"client": True, "console": self.console, "webhook": self.webhook is not None}[channel]
+
     def _can_ask(self, via: Sequence[Channel], reach: Reach) -> bool:
         return any(self._works(channel, reach) for channel in via)
 
@@ -173,6 +195,18 @@ class Approvals:
         if channel == "webhook":
             return self.webhook is not None
         return time.monotonic() - self._watched < WATCHED_SECONDS
+
+    def _nothing_asks(self, facts: CallFacts, decision: Decision) -> ApprovalDenied:
+        """Return the error of a call that must be approved and for which nothing can ask, now or later."""
+        why = "; ".join(
+            f"{channel}: {_ABSENT[channel] if channel in self.allowed else 'policy.approvals.via leaves it out'}"
+            for channel in decision.ask.via
+        )
+        told = f"{decision.rule}: {decision.reason}" if decision.reason else decision.rule
+        return ApprovalDenied(
+            f"{facts.qualified} needs an approval ({told}), and nothing can ask for it ({why})",
+            hint="report this to the user; only the owner of this gateway can change its policy",
+        )
 
     async def _ask_all(self, chain: str, current: _Round) -> None:
         """Ask about the calls of one chain until none of them waits."""
@@ -222,8 +256,7 @@ class Approvals:
             elif channel == "webhook":
                 await self._by_webhook(approvals)
             else:
-                self._notify()
-                await anyio.sleep_forever()
+                await anyio.sleep_forever()  # the console looks by itself
         except (CannotAsk, WebhookFailed) as failed:
             logger.warning("%s could not be asked for an approval: %s", channel, failed)
             self.event("approval", step="failed", channel=channel, reason=str(failed))
@@ -260,7 +293,6 @@ class Approvals:
             self.event("approval", step="refused", approval=ident, channel=channel, reason=str(refused))
             raise
         self._tell("granted" if granted else "denied", approval, by=by)
-        self._notify()
         return approval
 
     def watched(self) -> None:
@@ -272,10 +304,6 @@ class Approvals:
 
     def end_session(self, session: str) -> None:
         self.store.end_session(session)
-
-    def _notify(self) -> None:
-        changed, self.changed = self.changed, anyio.Event()
-        changed.set()
 
     def _tell(self, step: str, approval: Approval, **more: Any) -> None:
         told = {key: value for key, value in more.items() if value}
@@ -310,14 +338,6 @@ async def _elicit(reach: Reach, params: Json) -> Json:
 
 def _narrowed(decision: Decision, via: tuple[Channel, ...]) -> Ask:
     return replace(decision.ask, via=via)
-
-
-def _why_none(via: Sequence[Channel]) -> str:
-    reasons = {
-        "client": "the client takes no questions to its user",
-        "webhook": "no webhook is configured",
-    }
-    return "; ".join(reasons[channel] for channel in via) or "its rule allows no channel that is there"
 
 
 def _no_event(_kind: str, **_fields: object) -> None:
