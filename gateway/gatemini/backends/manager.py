@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
@@ -123,7 +124,7 @@ class Manager:
         self.add(config.model_copy(update={"lazy": False}), dynamic=dynamic)
         backend = self._backends[config.name]
         try:
-            await backend.ready(anyio.current_time() + config.connect_timeout)
+            await backend.ready(time.monotonic() + config.connect_timeout)
             if not backend.tools:
                 raise BackendStopped(f"{config.name} lists no tools{stderr_text(backend.stderr_tail())}")
             return list(backend.tools.values())
@@ -245,23 +246,20 @@ class Manager:
         the call certainly did not run (or may run twice), the backends of `fallback_chain` that have the tool are tried;
         then the outcome names the one that answered; `admit` raises PolicyError for one that may not. Getting ready may take each of them an equal part of the time.
         """
-        deadline = anyio.current_time() + timeout
+        deadline = time.monotonic() + timeout
         call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit)
-        first = self._find(backend)
-
-        async def call_own(own: Backend) -> CallOutcome:
-            nonlocal first
-            first, now = own, anyio.current_time()
+        while True:
+            own, now = self._find(backend), time.monotonic()
             begin_by = now + (deadline - now) / (1 + len(candidates(tool, own, self._backends)))
-            return await call_tool(await self._instance(own, caller, begin_by), call, begin_by)
-
-        try:
-            return await self._on_current(backend, deadline, call_own)
-        except BackendError as error:
-            outcome = await fall_back(call, first, error, self._backends, self._instance)
-            if outcome is not None:
-                return outcome
-            raise
+            try:
+                return await call_tool(await self._instance(own, caller, begin_by), call, begin_by)
+            except BackendError as error:
+                if self._replaced(own, error, deadline):
+                    continue
+                outcome = await fall_back(call, own, error, self._backends, self._instance)
+                if outcome is not None:
+                    return outcome
+                raise self._with_cause(backend, error) from error
 
     async def read(
         self,
@@ -272,22 +270,22 @@ class Manager:
         caller: Caller = NOBODY,
     ) -> _T:
         """The answer to a request that changes nothing; `send(session, seconds)` sends it, perhaps again."""
-        deadline = anyio.current_time() + timeout
+        deadline = time.monotonic() + timeout
 
         async def read_from(own: Backend) -> _T:
             instance = await self._instance(own, caller, deadline)
-            return await read(instance, send, timeout=max(0.001, deadline - anyio.current_time()))
+            return await read(instance, send, timeout=max(0.001, deadline - time.monotonic()))
 
         return await self._on_current(backend, deadline, read_from, repeatable=True)
 
     async def wait_ready(self, name: str, timeout: float) -> None:
         """Wait until a backend answers calls, starting it if necessary; raises `BackendError` if it does not."""
-        deadline = anyio.current_time() + timeout
+        deadline = time.monotonic() + timeout
         await self._on_current(name, deadline, lambda own: own.ready(deadline))
 
     async def ping(self, backend: str, *, timeout: float) -> None:
         """Probe a backend; raises `BackendError` without an answer."""
-        session = await self._find(backend).ready(anyio.current_time() + timeout)
+        session = await self._find(backend).ready(time.monotonic() + timeout)
         await session.ping(timeout=timeout)
 
     async def _on_current(
@@ -304,13 +302,23 @@ class Manager:
             try:
                 return await use(backend)
             except BackendError as error:
-                replaced = self._backends.get(name, backend) is not backend
-                if replaced and (repeatable or not error.sent) and anyio.current_time() < deadline:
+                if self._replaced(backend, error, deadline, repeatable=repeatable):
                     continue
-                if isinstance(error, BackendStarting) and name in self._waits:
-                    text = f"{name} {self._waits[name]}; the time for this call is over"
-                    raise BackendStarting(text, hint=error.hint) from error
-                raise
+                raise self._with_cause(name, error) from error
+
+    def _replaced(
+        self, used: Backend, error: BackendError, deadline: float, *, repeatable: bool = False
+    ) -> bool:
+        """Whether a new configuration replaced the backend meanwhile, so that the new one is used."""
+        replaced = self._backends.get(used.config.name, used) is not used
+        return replaced and (repeatable or not error.sent) and time.monotonic() < deadline
+
+    def _with_cause(self, name: str, error: BackendError) -> BackendError:
+        """The error; of a backend with an incomplete configuration one that names what is missing."""
+        if not isinstance(error, BackendStarting) or name not in self._waits:
+            return error
+        text = f"{name} {self._waits[name]}; the time for this call is over"
+        return BackendStarting(text, hint=error.hint)
 
     async def _instance(self, backend: Backend, caller: Caller, deadline: float) -> Backend:
         """The instance that serves the caller's session; a backend that is not dedicated serves all."""

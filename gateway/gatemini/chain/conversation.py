@@ -7,6 +7,7 @@ that crosses goes through the chain's trace: a resumed chain first gets again wh
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -123,24 +124,26 @@ class Conversation:
         return call.kind in ("tool", "resource") and call.backend != COMPOSITE_BACKEND
 
     async def _at_once(self, step: Calls, calls: list[tuple[Call, Entry]]) -> Step:
-        """Calls beside each other and beside timers, until none is open any more; those still open when the
-        guest has ended are cancelled."""
+        """Make calls beside each other and beside timers, until none is open any more; those still open when the
+        guest has ended are cancelled.
+
+        The task group is asyncio's: a task of anyio's costs a sixth of a call more.
+        """
         last: Step = step
-        async with anyio.create_task_group() as tasks:
+        async with asyncio.TaskGroup() as tasks:
             while isinstance(last, Calls):
-                self._exchange.open += len(calls)
                 for number, (call, entry) in enumerate(calls, 1):
-                    tasks.start_soon(self._beside, call, entry)
+                    self._exchange.running.add(tasks.create_task(self._beside(call, entry)))
                     if number % STARTED_AT_ONCE == 0:
                         await anyio.lowlevel.checkpoint()
                 last = await self._go_on(last)
                 if isinstance(last, Calls) and last.raced and self._only_losers(last):
                     last = await self._guest.outcome()
-                if not self._exchange.open:
+                if not self._exchange.running:
                     break
                 calls = self._issued(last) if isinstance(last, Calls) else []
-            if self._exchange.open:
-                tasks.cancel_scope.cancel()
+            for task in self._exchange.running:
+                task.cancel()
         return last
 
     def _only_losers(self, step: Calls) -> bool:
@@ -247,9 +250,7 @@ class Conversation:
         if outcome.fate is Fate.HELD:
             self._run.outcomes[call.id] = str(outcome.value["message"])
             self._exchange.hold(outcome)
-        elif (
-            outcome.fate is not Fate.CUT
-        ):  # out of time: the chain ends as such, not as a failure of this call
+        elif outcome.fate is not Fate.CUT:  # else the chain ends out of time, not by a failure of this call
             self._exchange.put(self._reply(call, outcome, text))
 
     async def _outcome(self, call: Call, entry: Entry) -> Outcome:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -142,18 +142,20 @@ class Invoker:
 
         `digits` are the paths in the arguments at which a BigInt is held as text.
         """
-        return await self._recorded(
-            entry,
-            backend,
-            spelled,
-            lambda record: self._call(record, entry, backend, spelled, arguments, raw, digits),
-        )
+        record = self._begin(entry, backend, spelled)
+        return await self._recorded(record, entry, self._call(record, entry, spelled, arguments, raw, digits))
 
     async def read_resource(self, entry: Entry, backend: str, uri: str) -> Outcome:
         """Read a resource: return the first content as a value, or all of them when there are several."""
-        return await self._recorded(
-            entry, backend, READ_RESOURCE, lambda record: self._read_resource(record, entry, backend, uri)
-        )
+        record = self._begin(entry, backend, READ_RESOURCE)
+        return await self._recorded(record, entry, self._read_resource(record, entry, backend, uri))
+
+    def _begin(self, entry: Entry, backend: str, spelled: str) -> CallRecord:
+        """Return the record of a call that begins."""
+        number, name = len(self.records) + 1, f"{backend}.{spelled}"
+        record = CallRecord(number, backend, name, time.monotonic(), arguments=entry.shown)
+        self.records.append(record)
+        return record
 
     def replayed(self, entry: Entry, backend: str) -> Outcome:
         """Return the outcome of a call from the journal, and record the call; nothing is sent."""
@@ -173,14 +175,12 @@ class Invoker:
         return outcome
 
     async def _recorded(
-        self, entry: Entry, backend: str, spelled: str, make: Callable[[CallRecord], Awaitable[Outcome]]
+        self, record: CallRecord, entry: Entry, making: Coroutine[Any, Any, Outcome]
     ) -> Outcome:
-        number, name = len(self.records) + 1, f"{backend}.{spelled}"
-        record = CallRecord(number, backend, name, time.monotonic(), arguments=entry.shown)
-        self.records.append(record)
+        """Return the outcome of a call, whatever became of it, and note it in the record."""
+        backend = record.backend
         try:
-            self._within_limit(record)
-            outcome = await make(record)
+            outcome = await making
             if record.sent and not record.bytes and backend != COMPOSITE_BACKEND:
                 # Nothing came over a wire: the size is that of the text which the code gets.
                 written = outcome.written or outcome.text is None
@@ -208,12 +208,13 @@ class Invoker:
         self,
         record: CallRecord,
         entry: Entry,
-        backend: str,
         spelled: str,
         arguments: Any,
         raw: bool,
         digits: Paths,
     ) -> Outcome:
+        backend = record.backend
+        self._within_limit(record)
         if spelled == READ_RESOURCE and (uri := address_of(arguments)) is not None:
             return await self._read_resource(record, entry, backend, uri)
         try:
@@ -312,6 +313,7 @@ class Invoker:
         return await self._read_resource(record, entry, backend, uri)
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
+        self._within_limit(record)
         result = await self._read(
             record,
             entry,

@@ -38,7 +38,8 @@ def answer(approvals: Approvals, redactor: Redactor, hello: Hello) -> dict[str, 
     if hello.control == LIST:
         if hello.arguments.get("watch"):
             approvals.watched()
-        return {"ok": True, "approvals": [_listed(each, redactor) for each in approvals.opened()]}
+        found = [_listed(each, redactor) for each in approvals.opened()]
+        return {"ok": True, "approvals": found, "watched": approvals.is_watched}
     if hello.control != DECIDE:
         error = f"this gateway ({__version__}, without a daemon) does not know the command {hello.control}"
         return {"ok": False, "error": error}

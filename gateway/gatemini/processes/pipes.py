@@ -110,6 +110,14 @@ class ChildPipes(asyncio.SubprocessProtocol):
             if stdin.is_closing():
                 raise anyio.BrokenResourceError
 
+    def write_now(self, data: bytes) -> bool:
+        """Write all of `data` if no write waits and the child has read most of what was written; else write nothing."""
+        stdin = self._stdin
+        if self._full or self._writing.locked() or stdin is None or stdin.is_closing():
+            return False
+        stdin.write(data)
+        return not stdin.is_closing()
+
     def end_input(self) -> None:
         """Close stdin: the child sees the end once it has read the rest."""
         if self._stdin is not None:

@@ -110,8 +110,12 @@ class Peer:
         message: Json = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         clock = waiter.clock = CallClock(timeout, waiter.give_up)
         try:
-            await self._send(link, message, ident, waiter)
-            await waiter.wake.wait()
+            # Most messages can be written at once: a lock and a cancel scope would cost more than the write.
+            if link.send_now(message):
+                waiter.sent = True
+            else:
+                await self._send(link, message, ident, waiter)
+            await waiter.wake
             if not waiter.done:
                 self._requests.given_up(ident, waiter)
                 await self._cancel(link, ident, waiter, "timeout")

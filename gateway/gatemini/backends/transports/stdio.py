@@ -70,6 +70,9 @@ class StdioLink(Link):
     def stderr_tail(self) -> list[str]:
         return list(self._stderr)
 
+    def send_now(self, message: Json) -> bool:
+        return self.failure is None and self.child.write_now(encode(message) + b"\n")
+
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Write one line; waits while the child does not read."""
         del ident

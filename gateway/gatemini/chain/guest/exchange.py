@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 
@@ -20,8 +21,8 @@ class Exchange:
     """Replies that wait for the guest."""
 
     ready: list[Reply] = field(default_factory=list)
-    open: int = 0
-    """Calls that run in tasks of their own."""
+    running: set[asyncio.Task[None]] = field(default_factory=set)
+    """Calls in tasks of their own."""
     held: list[Outcome] = field(default_factory=list)
     """Calls that get no reply in this run."""
     _news: anyio.Event = field(default_factory=anyio.Event)
@@ -36,9 +37,10 @@ class Exchange:
         self._news.set()
 
     def closed(self) -> None:
-        """Note that a call which ran in a task of its own has ended."""
-        self.open -= 1
-        self._news.set()
+        """Note that the call of the current task has ended."""
+        self.running.discard(asyncio.current_task())
+        if self.held:
+            self._news.set()
 
     def take(self) -> list[Reply]:
         batch, self.ready = self.ready, []
@@ -46,7 +48,7 @@ class Exchange:
 
     def stuck(self, wake_ms: float | None) -> bool:
         """Return whether only calls without a reply are left: no other call, no reply and no timer of the code's."""
-        return bool(self.held) and not self.ready and not self.open and wake_ms is None
+        return bool(self.held) and not self.ready and not self.running and wake_ms is None
 
     async def next_batch(self, wake_ms: float | None, chain_time: ChainTime) -> bool:
         """Wait until a reply is there, the guest's next timer is due, or the guest is stuck. Return False when the
@@ -63,7 +65,7 @@ class Exchange:
             self._news = anyio.Event()
             with anyio.move_on_after(min(left, until_due)):
                 await self._news.wait()
-        if self.open:
+        if self.running:
             await anyio.lowlevel.checkpoint()  # what finished in the same tick travels in the same batch
         return chain_time.left() > 0
 

@@ -298,19 +298,19 @@ class SearchIndex:
         return Hit(tool, scores.get(slot, 0.0), why)
 
     def _try_also(self, hits: Sequence[Hit], text: str) -> dict[str, list[str]]:
-        asked = set(plain_tokens(text))
+        in_query = set(plain_tokens(text))
         return {
             backend: words
             for backend in list(dict.fromkeys(hit.tool.backend for hit in hits))[:TRIED]
-            if (words := self._distinctive(backend, asked))
+            if (words := self._distinctive(backend, in_query))
         }
 
-    def _distinctive(self, backend: str, asked: set[str]) -> list[str]:
+    def _distinctive(self, backend: str, in_query: set[str]) -> list[str]:
         """Return the terms that are common in this backend and rare in others, without those of the query."""
         ranked = self._distinctive_terms.get(backend)
         if ranked is None:
             ranked = self._distinctive_terms[backend] = self._rank_terms(backend)
-        return [word for word in ranked if word not in asked][:DISTINCTIVE]
+        return [word for word in ranked if word not in in_query][:DISTINCTIVE]
 
     def _rank_terms(self, backend: str) -> list[str]:
         total = max(1, len(self))

@@ -194,7 +194,7 @@ class Approvals:
             return reach.ask is not None and client.takes_questions(reach.can)
         if channel == "webhook":
             return self.webhook is not None
-        return time.monotonic() - self._watched < WATCHED_SECONDS
+        return self.is_watched
 
     def _nothing_asks(self, facts: CallFacts, decision: Decision) -> ApprovalDenied:
         """Return the error of a call that must be approved and for which nothing can ask, now or later."""
@@ -298,6 +298,10 @@ class Approvals:
     def watched(self) -> None:
         """Note that a console looks at the open approvals now."""
         self._watched = time.monotonic()
+
+    @property
+    def is_watched(self) -> bool:
+        return time.monotonic() - self._watched < WATCHED_SECONDS
 
     def opened(self) -> list[Approval]:
         return self.store.opened()
