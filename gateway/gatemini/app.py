@@ -263,8 +263,9 @@ class App:
         )
 
     def _view(self, session: Session) -> View:
+        listing = self.chain.listing(session.who)
         return View(
-            self.registry,
+            listing.registry,
             self.manager.statuses(),
             self.tracker,
             session.results,
@@ -274,6 +275,7 @@ class App:
             self.catalog.catalog_bytes(),
             self.chain.redactor.redact,
             budget_for(session.client).result,
+            listing.shows,
         )
 
     async def settled(self, timeout: float) -> bool:

@@ -89,7 +89,7 @@ CALLS = [
     ("const x = await demo.add.raw({ a: 1, b: 2 }); return x;", ["demo.add"]),
     ("return await __backends['demo'].add({ a: 1, b: 2 });", ["demo.add"]),
     ("return await composite.twice({});", ["__composite.twice", "demo.stats", "demo.add"]),
-    ("return await demo.readResource('demo://note');", ["demo.readResource"]),
+    ("return await demo.readResource('demo://greeting');", ["demo.readResource"]),
     ("return await demo.getPrompt('x', {});", ["demo.getPrompt"]),
     ("return await demo.listResources();", ["demo.listResources"]),
     ("const x = await broken.add({ a: 1, b: 2 }); return x;", ["broken.add", "spare.add"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,13 @@ from gatemini.policy.door import Admission
 from gatemini.policy.facts import CallEnd
 from gatemini.policy.principal import Principal
 from gatemini.policy.reach import CannotAsk
+from gatemini.text.shorten import shorten
+
+MOST_TOLD = 50
+"""Log messages of backends kept in a chain's `_meta`; later ones are dropped."""
+
+TOLD_CHARS = 1000
+"""Characters kept of one."""
 
 
 @dataclass(slots=True)
@@ -80,3 +88,11 @@ def of_person(ask: AskFn | None) -> AskFn | None:
             raise CannotAsk(refused.message) from refused
 
     return asks
+
+
+def keep_log(kept: list[Json], backend: str, params: Json) -> None:
+    """Keep a backend's log message for the chain's `_meta`."""
+    if len(kept) < MOST_TOLD:
+        data = params.get("data")
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        kept.append({"backend": backend, "level": params["level"], "data": shorten(text, TOLD_CHARS)})

@@ -23,7 +23,10 @@ from gatemini.policy.flow.labels import Held
 from gatemini.policy.principal import Principal
 from gatemini.policy.reach import Reach
 from gatemini.policy.rules.globs import compile_globs, tool_names
+from gatemini.policy.rules.hints import HARMLESS
 from gatemini.policy.rules.rules import Rules
+from gatemini.policy.visibility import Listing, Listings
+from gatemini.registry import Registry
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +40,8 @@ class Admission:
     decision: Decision
     seq: int | None = None
     """The number of its intent record."""
+    revision: str = ""
+    """The policy under which it was admitted."""
 
 
 class Door:
@@ -46,6 +51,7 @@ class Door:
         self.budgets = Budgets()
         self.approvals = approvals or Approvals()
         self.flow = FlowGuard()
+        self._listings = Listings(self.visible)
         self.set_policy(policy)
 
     def set_policy(self, policy: PolicyConfig) -> None:
@@ -53,6 +59,11 @@ class Door:
         self.rules = Rules(policy)
         self.budgets.config = policy.budgets
         self.flow.set_config(policy)
+        self.changed()
+
+    def changed(self) -> None:
+        """Decide anew which tools are shown, because rules or pins have changed."""
+        self._listings.clear()
 
     @property
     def revision(self) -> str:
@@ -89,10 +100,15 @@ class Door:
                 break
         if decision.action == "deny":
             raise self._refused(facts, decision)
-        admission = Admission(self, facts, self._warned(facts, decision))
+        decision = self._warned(facts, decision)
+        admission = Admission(self, facts, decision, revision=self.revision)
         self._count(facts)
         await self._intent(admission)
         return admission
+
+    def holds(self, admission: Admission | None) -> bool:
+        """Whether a call was admitted under the policy in force; else it must be admitted again before it leaves."""
+        return admission is not None and admission.door is self and admission.revision == self.revision
 
     def settle(self, admission: Admission, end: CallEnd) -> None:
         """Note how an admitted call ended: its labels, then its outcome record. Never raises."""
@@ -107,6 +123,23 @@ class Door:
     def visible(self, tool: Tool, who: Principal) -> bool:
         """Whether search, lists, types and completion show the tool: some arguments could be allowed or asked for."""
         return self.possible(tool, who).action != "deny"
+
+    def listing(self, registry: Registry, who: Principal) -> Listing:
+        """Return the tools that a principal finds."""
+        return self._listings.of(registry, who, time.time())
+
+    def refuse_unlisted(self, tool: Tool, who: Principal) -> None:
+        """Raise PolicyDenied for a tool that has not been listed yet, if it is denied whatever its hints will be."""
+        facts = self.facts(tool, {}, who, "", "")
+        refusal = self._grant(facts) or self.rules.possible(tool, HARMLESS, who, facts.at)
+        if refusal.action == "deny":
+            raise self._refused(facts, refusal)
+
+    def refuse_hidden(self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str) -> None:
+        """Raise PolicyDenied if no arguments could be allowed: an error about them would describe a hidden tool."""
+        decision = self.possible(tool, who)
+        if decision.action == "deny":
+            raise self._refused(self.facts(tool, arguments, who, session, chain), decision)
 
     def possible(self, tool: Tool, who: Principal) -> Decision:
         """Return the least strict decision that a call of the tool could get from this principal now."""

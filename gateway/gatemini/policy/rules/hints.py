@@ -13,8 +13,8 @@ from gatemini.policy.rules.globs import compile_globs, tool_names
 UNKNOWN = Hints()
 """An unannotated tool: not read-only, destructive, open-world. No annotation could make it stricter."""
 
-COMPOSITE = Hints(read_only=True, destructive=False, open_world=False, idempotent=True)
-"""A composite tool by itself: what it does are calls of other tools, each of which is decided about."""
+HARMLESS = Hints(read_only=True, destructive=False, open_world=False, idempotent=True)
+"""Also a composite tool by itself: what it does are calls of other tools, each of which is decided about."""
 
 
 class HintRules:
@@ -27,7 +27,7 @@ class HintRules:
     def of(self, tool: Tool) -> Hints:
         """Return the hints of a tool. The first override that fits replaces what it names."""
         if tool.backend == COMPOSITE_BACKEND:
-            return COMPOSITE
+            return HARMLESS
         trusted = self._trusted is not None and self._trusted(tool.backend)
         own: Mapping[str, object] = tool.annotations if trusted else {}
         names = tool_names(tool.backend, tool.name, tool.qualified)

@@ -70,11 +70,12 @@ def search_tools(
     under_way: bool = False,
     facts: Facts = NO_FACTS,
     room: int = DEFAULT_ROOM,
+    shows: Callable[[Tool], bool] | None = None,
 ) -> Json:
     """Answer `search_tools` in at most `room` bytes.
 
     `usage` is uses by qualified name; `meaning` is the cosine of the query with each tool; `under_way` says that there
-    will be one later.
+    will be one later; `shows` says which tools may be found.
     """
     given, notes = read_arguments("search_tools", arguments)
     text: str = given["task_description"]
@@ -85,7 +86,7 @@ def search_tools(
     tag = given["tag"] or None
     if tag is not None and tag not in index.tags():
         raise _unknown_tag(tag, index.tags())
-    found = index.search(text, limit=given["limit"], tag=tag, usage=usage, meaning=meaning)
+    found = index.search(text, limit=given["limit"], tag=tag, usage=usage, meaning=meaning, shows=shows)
     hits = [hit for hit in found.hits if registry.owns_name(hit.tool)]
     envelope: Json = {"total": found.total - (len(found.hits) - len(hits))}
     if found.try_also:

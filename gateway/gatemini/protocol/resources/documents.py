@@ -257,6 +257,7 @@ def _said(view: View, name: str, status: BackendStatus | None) -> Json:
         said["instructions"] = visible(text, lines=True)
     for kind in ("resource", "prompt"):
         offers = [o for o in (status.offers if status is not None else ()) if o.kind == kind]
+        offers = [o for o in offers if view.shows is None or view.shows(o)]
         if offers:
             said[f"{kind}s"] = [_offer(offer) for offer in offers]
     for part in fit_parts(said, tuple(said), view.room.plain // 2):
