@@ -89,3 +89,20 @@ async def test_a_tool_may_be_called_although_the_session_has_read_something(tmp_
     rule = {"tools": ["demo.other"]}
     text = await outcome(tmp_path / "other", {**policy, "declassify": [rule]}, READ_AND_WRITE)
     assert text.startswith("PolicyDenied")
+
+
+@pytest.mark.proves("profile", "profile_exceptions")
+async def test_a_locked_gateway_denies_what_no_rule_allows(tmp_path: Path) -> None:
+    code = "return await demo.echo({ n: 1 })"
+    async with changed_app(tmp_path / "locked", "profile", "locked") as app:
+        text, failed, _ = await answer(app, code)
+        assert failed
+        assert "PolicyDenied: demo.echo is denied by policy.read_only" in text
+    excepted = {
+        "profile": "locked",
+        "policy": {"default": "allow", "read_only": False, "flow": "off"},
+    }
+    reasons = dict.fromkeys(("policy.default", "policy.read_only", "policy.flow"), "a test")
+    async with changed_app(tmp_path / "excepted", "profile_exceptions", reasons, excepted) as app:
+        text, failed, _ = await answer(app, code)
+        assert not failed, text

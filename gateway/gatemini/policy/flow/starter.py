@@ -60,7 +60,7 @@ KINDS = (
     _kind(
         "files",
         "filesystem files file gdrive drive dropbox onedrive sharepoint box s3 minio obsidian notes evernote documents "
-        "everything memory git",
+        "memory git",
         "private",
     ),
     _kind(
