@@ -22,8 +22,8 @@ from gatemini.backends.manager import Manager
 from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
+from gatemini.chain.guest.sandbox_settings import limits_of, new_sandbox, open_chains, warm
 from gatemini.chain.replay.journal import JournalBook
-from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains, warm
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.model.schema import CompositeTool, Config
@@ -36,6 +36,7 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.output.store.results import ResultStore
+from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.door import door_of
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
@@ -116,7 +117,7 @@ class App:
             self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
         )
         self.journals = JournalBook()
-        self.parking = Parking()
+        self.parking, self.approvals = Parking(), Approvals(redactor.value)
         self._build_services(config, redactor)
 
     def _build_services(self, config: Config, redactor: Redactor) -> None:
@@ -160,7 +161,7 @@ class App:
             learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
-            door=door_of(config.policy, None),
+            door=door_of(config.policy, None, self.approvals, loaded.webhook_key),
         )
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
@@ -195,8 +196,8 @@ class App:
         app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited)
         app.files_read = seen
         async with compute_process(), anyio.create_task_group() as group:
-            await group.start(app.manager.run)
-            await group.start(app.parking.run)
+            for part in (app.manager, app.parking, app.approvals):
+                await group.start(part.run)
             app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
             app._start_backends()
             group.start_soon(warm, app.sandbox)
@@ -221,6 +222,8 @@ class App:
             memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
         )
         session = Session(store, self.journals.session(), principal=principal or local("stdio"))
+        if self.chain.door is not None:
+            session.reads = self.chain.door.begin_session(session.id)
         self._sessions.append(session)
         return session
 
@@ -324,7 +327,7 @@ class App:
         running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
-        self.chain.door = door_of(config.policy, self.chain.door)
+        self.chain.door = door_of(config.policy, self.chain.door, self.approvals, loaded.webhook_key)
         self.sandbox.set_limits(limits_of(running))
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends
@@ -359,10 +362,8 @@ class App:
     # -- backends ------------------------------------------------------------------------------------
 
     def _start_backends(self) -> None:
-        configs = list(self.loaded.config.backends.values())
-        if self.loaded.source is None:
-            configs = demo.backends()
-        for config in configs:
+        configured = self.loaded.config.backends.values()
+        for config in demo.backends() if self.loaded.source is None else configured:
             if not config.disabled:
                 self.known.configured(config, self.loaded)
                 era = self.known.restore(config.name)

@@ -20,7 +20,7 @@ from gatemini.backends.calls.callers import LOGGED, AskFn, Caller
 from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
-from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log, of_person
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
@@ -54,8 +54,8 @@ from gatemini.errors import (
 from gatemini.explain.error_fields import brief, error_fields
 from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, Json, Tool, member
 from gatemini.output.store.results import ResultStore
-from gatemini.policy.door import Reach
 from gatemini.policy.principal import Principal
+from gatemini.policy.reach import Reach
 from gatemini.text.size_limit import weight
 
 _T = TypeVar("_T")
@@ -267,7 +267,7 @@ class Invoker:
         facts = door.facts(tool, arguments, *self._origin)
         if held:  # a dry run will not send it
             return door.foresee(facts)
-        reach = Reach(self.caller.can, self.caller.ask, self.time.standing_still)
+        reach = Reach(self.caller.can, of_person(self.caller.ask), self.time.standing_still)
         record.admission = await door.admit(facts, reach)
 
     def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
@@ -380,7 +380,9 @@ class Invoker:
         """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
         if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
             return Fate.ANSWERED
-        if not isinstance(exc, BackendError | ChainTimeout | ApprovalPending):
+        if isinstance(exc, ApprovalPending):
+            return Fate.HELD
+        if not isinstance(exc, BackendError | ChainTimeout):
             return Fate.ANSWERED  # refused before it was sent: it would be refused again
         return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 

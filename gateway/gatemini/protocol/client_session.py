@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from gatemini.chain.replay.journal import JournalBook, SessionJournals
 from gatemini.output.store.results import ResultStore
+from gatemini.policy.flow.labels import Held
 from gatemini.policy.principal import Principal, local
 
 DEFAULT_LOG_LEVEL = "info"
@@ -26,6 +27,8 @@ class Session:
     client: str | None = None
     principal: Principal = field(default_factory=lambda: local("stdio"))
     """On behalf of which calls are made; its client is the announced name unless a token names one."""
+    reads: Held | None = None
+    """Labels of what it has read; None where no guard gathers them."""
     log_level: str = DEFAULT_LOG_LEVEL
     """Least level of backends' log messages that a client of the handshake era receives."""
 
