@@ -297,9 +297,10 @@ class Manager:
         return await self._on_current(backend, deadline, read_from, repeatable=True)
 
     async def wait_ready(self, name: str, timeout: float) -> None:
-        """Wait until a backend answers calls, starting it if necessary; raises `BackendError` if it does not."""
+        """Wait until a backend answers calls and has listed its tools, starting it if necessary; raises `BackendError`."""
         deadline = time.monotonic() + timeout
-        await self._on_current(name, deadline, lambda own: own.ready(deadline))
+        session = await self._on_current(name, deadline, lambda own: own.ready(deadline))
+        await session.until_listed(deadline)
 
     async def ping(self, backend: str, *, timeout: float) -> None:
         """Probe a backend; raises `BackendError` without an answer."""

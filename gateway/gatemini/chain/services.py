@@ -77,10 +77,14 @@ class ChainServices:
     async def find(
         self, backend: str, spelled: str, time_left: Callable[[str], float], who: Principal
     ) -> Tool:
-        """Return the tool that a call names; a starting backend may take the time that `time_left` gives it."""
+        """Return the tool that a call names; a backend that starts, or that has announced other tools, may take the time
+        that `time_left` gives it."""
         try:
             return self.registry.find(backend, spelled)
         except GateminiError:
+            if self.backends.state(backend) == "healthy":
+                with suppress(BackendError):
+                    await self.backends.wait_ready(backend, time_left(backend))
             if self.backends.state(backend) not in ("starting", "stopped"):
                 return self.listing(who).registry.find(backend, spelled)  # its error names no hidden tool
             # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
