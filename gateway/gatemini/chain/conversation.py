@@ -104,8 +104,8 @@ class Conversation:
     async def hold(self, first_step: Callable[[], Awaitable[Step]]) -> None:
         first = await first_step()
         facts = self._run.facts = self._guest.facts
-        self._run.notes += _rounded(facts)
-        self._run.notes += [n for name in facts.interface_literals for n in several(name, self._services)]
+        registry = self._services.listing(self._invoker.client.who).registry
+        self._run.notes += [*_rounded(facts), *several(facts.interface_literals, registry)]
         step, held = await self._repeat(first)
         self._watch(step)
         while isinstance(step, Calls):
@@ -324,7 +324,9 @@ class Conversation:
             arguments = call.arguments if isinstance(call.arguments, dict) else {}
             missing = await self._services.listed(self._invoker.time)
             try:
-                return Outcome(True, await self._services.discovery(call.tool, arguments))
+                return Outcome(
+                    True, await self._services.discover(call.tool, arguments, self._invoker.client.who)
+                )
             except ToolNotFound as exc:
                 missing.explain(exc, str(arguments.get("tool_name", "")))
                 raise

@@ -18,6 +18,8 @@ PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile
 """Sections that limit what may happen: an error in one stops the start, defaults never replace it."""
 _LEFT_OUT_ALONE = frozenset(("aliases", "composite_tools"))
 """Sections of which a wrong entry is left out and the others stay."""
+_LITERAL = frozenset(("policy",))
+"""Sections without variables."""
 SHOWN_LINE = 80
 """Characters shown of a wrong line of a composite tool's code."""
 
@@ -55,7 +57,8 @@ class Sections:
             self._per_entry(document, key, value)
         else:
             value = {} if value is None and key != "cache_path" else value
-            checked = self._checked(document, key, self._expand(document, value, (key,)))
+            value = value if key in _LITERAL else self._expand(document, value, (key,))
+            checked = self._checked(document, key, value)
             if checked is not None:
                 self.values[key] = checked
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gatemini.discovery.types.identifiers import spoken
+from gatemini.discovery.types.identifiers import is_plain_name, spoken
 from gatemini.explain.error_facts import ErrorFacts, HintContext
+from gatemini.explain.name_hints import spelled_tool
 from gatemini.text.escape import visible
 from gatemini.text.shorten import CLOSEST, closest, listed, shorten
 
@@ -92,6 +93,11 @@ def tool_failed(error: ErrorFacts, context: HintContext) -> str | None:
     return None
 
 
+def _spelled(backend: str, tool: str, context: HintContext) -> str:
+    """The tool as code writes it, with its backend where brackets are needed."""
+    return tool if is_plain_name(tool) else spelled_tool(backend, tool, context)
+
+
 def unknown_tool(error: ErrorFacts, context: HintContext) -> str | None:
     backend = error.backend
     if error.code != "tool.not_found" or backend is None:
@@ -102,7 +108,7 @@ def unknown_tool(error: ErrorFacts, context: HintContext) -> str | None:
     if elsewhere:
         return f"{visible(name)} is a tool of {listed(owner.rpartition('.')[0] for owner in elsewhere[:CLOSEST])}"
     if close := closest(name, known):
-        arguments = ((tool, context.arguments(backend, tool)) for tool in close)
+        arguments = ((_spelled(backend, tool, context), context.arguments(backend, tool)) for tool in close)
         meant = (f"{tool}({given})" if given else tool for tool, given in arguments)
         return shorten(f"did you mean {listed(meant)}?", SHOWN_MEANT)
     if name.replace("_", "").lower() in _CALLERS:

@@ -49,8 +49,8 @@ class Registration:
 
         `caller` may be sent a request.
         """
-        asked, _ = read_arguments(REGISTER_MANUAL, arguments)
-        template = asked["manual_call_template"]
+        given, _ = read_arguments(REGISTER_MANUAL, arguments)
+        template = given["manual_call_template"]
         if "adapter_file" in template:
             await self.admission.may_read(template["adapter_file"], caller)
         config = await anyio.to_thread.run_sync(dynamic_backend, template)
@@ -80,8 +80,8 @@ class Registration:
 
     async def deregister(self, arguments: Any) -> Json:
         """Return `{"backend","removed":N}`, for dynamic backends only."""
-        asked, _ = read_arguments(DEREGISTER_MANUAL, arguments)
-        name: str = asked["manual_name"]
+        given, _ = read_arguments(DEREGISTER_MANUAL, arguments)
+        name: str = given["manual_name"]
         self._check_free(name)
         if name not in self._dynamic:
             if self._is_configured(name):
