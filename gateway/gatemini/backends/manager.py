@@ -23,7 +23,7 @@ from gatemini.backends.conversation.handshake import SavedFacts
 from gatemini.backends.fallback_chain import Admit, Call, call_tool, candidates, fall_back, read
 from gatemini.backends.instances import Instances
 from gatemini.backends.mcp_session import McpSession
-from gatemini.backends.snapshot import measure_memory, status_of
+from gatemini.backends.snapshot import measure_memory, status_of, watch_memory
 from gatemini.backends.status import SILENT, BackendStatus, Era, Events, State
 from gatemini.backends.transports.http_link import Permitted
 from gatemini.backends.transports.interface import OpenLink
@@ -47,8 +47,8 @@ class Manager:
 
     `on_tools(name, tools)` is called when a backend has listed, `on_tools(name, None)` when it was removed;
     `on_state` on every change of state; `on_era` when a backend's era became known; `on_offers(name, offers)` when it has
-    listed its resources and prompts. All are plain functions called
-    on the event loop. `clients` answers requests of backends outside of any call.
+    listed its resources and prompts. All are plain functions called on the event loop. `clients` answers requests of
+    backends outside of any call.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Manager:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 await anyio.to_thread.run_sync(self._children.sweep)
-                tasks.start_soon(self._watch_memory)
+                tasks.start_soon(watch_memory, self._health.memory_check_interval, self._running)
                 task_status.started()
         finally:
             self._tasks = None
@@ -116,27 +116,45 @@ class Manager:
         for runner in self._build(config, dynamic=dynamic, era=era):
             self._group.start_soon(runner.run)
 
-    async def add_and_wait(self, config: BackendConfig, *, dynamic: bool = True) -> list[Tool]:
-        """Start a backend, wait until it has listed, and return its tools.
+    async def add_and_wait(self, config: BackendConfig) -> list[Tool]:
+        """Start a backend, wait until it has listed, and return its tools; then a backend of its name is stopped.
 
-        Raises `BackendError` with its last stderr lines, and then removes it.
+        Raises `BackendError` with its last stderr lines, and then removes it; one before it runs on as it was.
         """
-        self.add(config.model_copy(update={"lazy": False}), dynamic=dynamic)
-        backend = self._backends[config.name]
+        name = config.name
+        before, instances = self._backends.pop(name, None), self._instances.pop(name, None)
+        self.add(config.model_copy(update={"lazy": False}), dynamic=True)
+        backend = self._backends[name]
         try:
             await backend.ready(time.monotonic() + config.connect_timeout)
             if not backend.tools:
-                raise BackendStopped(f"{config.name} lists no tools{stderr_text(backend.stderr_tail())}")
-            return list(backend.tools.values())
+                raise BackendStopped(f"{name} lists no tools{stderr_text(backend.stderr_tail())}")
         except BaseException as exc:
             with anyio.move_on_after(config.shutdown_grace_period + STOP_MARGIN_SECONDS, shield=True):
-                await self.remove(config.name)
+                if self._backends.get(name) is backend:
+                    await self.remove(name)
+            self._put_back(name, before, instances)
             if isinstance(exc, BackendError):
-                limit, stderr = config.connect_timeout, backend.stderr_tail()
-                failed = not_added(config.name, exc, backend.error, limit, stderr)
-                if failed is not exc:
-                    raise failed from exc
+                raise not_added(exc, config, backend.error, backend.stderr_tail()) from exc.__cause__
             raise
+        self._retire(before, instances)
+        return list(backend.tools.values())
+
+    def _put_back(self, name: str, backend: Backend | None, instances: Instances | None) -> None:
+        """Use a running backend again whose replacement failed, unless a new configuration has taken its name."""
+        if backend is None or name in self._backends:
+            self._retire(backend, instances)
+            return
+        self._backends[name] = backend
+        if instances is not None:
+            self._instances[name] = instances
+        self._events.tools(name, list(backend.tools.values()))
+        self._events.offers(name, backend.offers)
+
+    def _retire(self, *runners: Backend | Instances | None) -> None:
+        for runner in runners:
+            if runner is not None:
+                self._group.start_soon(runner.retire)
 
     async def remove(self, name: str) -> int:
         """Stop a backend and forget it; the number of tools it had."""
@@ -355,16 +373,11 @@ class Manager:
         return self._find(name).config
 
     def state(self, name: str) -> State | None:
-        backend = self._backends.get(name)
-        return backend.state if backend else None
+        return self._backends[name].state if name in self._backends else None
 
     def error(self, name: str) -> str | None:
         backend = self._backends.get(name)
         return self._waits.get(name) or (backend.error.message if backend and backend.error else None)
-
-    def stderr_tail(self, name: str) -> list[str]:
-        backend = self._backends.get(name)
-        return backend.stderr_tail() if backend else []
 
     def status(self, name: str) -> BackendStatus:
         status, instances = status_of(self._find(name)), self._instances.get(name)
@@ -380,11 +393,6 @@ class Manager:
     async def measure_new(self) -> None:
         """Measure the memory of all children now if one has never been measured."""
         if any(b.pid is not None and b.memory.rss is None for b in self._running()):
-            await measure_memory(self._running())
-
-    async def _watch_memory(self) -> None:
-        while True:
-            await anyio.sleep(self._health.memory_check_interval)
             await measure_memory(self._running())
 
     def _running(self) -> list[Backend]:

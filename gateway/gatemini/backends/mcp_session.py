@@ -147,9 +147,9 @@ class McpSession:
                 result, notes = repair_result(reply.result)
                 ms = (time.perf_counter() - started) * 1000
                 return CallOutcome(result=result, ms=ms, notes=(*reply.notes, *notes), bytes=size)
-            asked = time.monotonic()
+            paused = time.monotonic()
             answers = await answers_to(self._config.name, reply.result, caller.ask, self._stopped)
-            deadline += time.monotonic() - asked
+            deadline += time.monotonic() - paused
             params["inputResponses"] = answers
             params.pop("requestState", None)
             if reply.result.get("requestState") is not None:
@@ -231,13 +231,13 @@ class McpSession:
                     notes.append(f"page {page + 1} of the tool list failed: {error.message}")
                 break
             notes.extend(reply.notes)
-            asked = cursor
+            previous = cursor
             items, cursor = _page(reply.result, notes)
-            if asked == "" and items in pages:
+            if previous == "" and items in pages:
                 break  # this server writes "" for the end and takes it for the beginning
             pages.append(items)
             raw.extend(items)
-            if cursor is None or cursor is False or (cursor == asked == ""):
+            if cursor is None or cursor is False or (cursor == previous == ""):
                 break
             if repr(cursor) in seen:
                 notes.append("the tool list repeated a cursor and was ended there")

@@ -120,11 +120,11 @@ def explain(
     if failure.batch is not None:
         return failure.batch
     facts = replace(failure.facts, source=source)
-    context = hint_context(services, failure.program, trace, who)
+    context = replace(hint_context(services, failure.program, trace, who), reads=failure.reads)
     said = hint(facts, context)
     notes = [
         *failure.notes,
-        *missing_members(failure.reads, context, (facts.line or 0, facts.column or 0), said or ""),
+        *missing_members(context.reads, context, (facts.line or 0, facts.column or 0), said or ""),
     ]
     calls = [
         CallLine(
@@ -175,10 +175,10 @@ def hint_context(
             return ""
 
     def state(name: str) -> BackendState | None:
-        found = services.backends.state(name)
-        if found is None:
+        if services.backends.state(name) is None:
             return None
-        return BackendState(str(found), services.backends.error(name), services.backends.stderr_tail(name))
+        status = services.backends.status(name)
+        return BackendState(str(status.state), status.error, status.stderr_tail)
 
     def last_result(backend: str, tool: str) -> str | None:
         # With `raw` a name holds the whole MCP result.

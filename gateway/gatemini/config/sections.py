@@ -11,6 +11,7 @@ from gatemini.config.documents.document import Document
 from gatemini.config.model.schema import CompositeTool, Config
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
 from gatemini.config.variables.interpolate import Reference, TemplateError, expand, parse_template
+from gatemini.text.escape import visible
 from gatemini_sandbox.check import check_codes
 
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
@@ -82,6 +83,10 @@ class Sections:
         kept: dict[str, Any] = self.values.setdefault(key, {})
         valid: dict[str, Any] = {}
         for name, item in value.items():
+            if not name.strip() or name != visible(name.strip()):
+                allowed = "visible characters, with no space around them"
+                self.problems.append(document.problem((key, name), f"found the name {name!r}", allowed))
+                continue
             # The code of a composite tool keeps its dollars.
             item = self._expand(document, item, (key, name)) if key == "aliases" else item
             checked = self._checked(document, key, {name: item})

@@ -111,7 +111,7 @@ class BackendRequests:
         """Callers of calls that were given up and have no answer yet."""
         self._asking = 0
         self.tasks: anyio.abc.TaskGroup | None = None
-        """Set once the connection is made."""
+        """Set while the connection can be used."""
 
     def given_up(self, ident: int, waiter: Waiter) -> None:
         """Remember a call that its caller does not wait for any more."""
@@ -146,7 +146,7 @@ class BackendRequests:
         """Take a request of the backend: pass it on to the client that it can only be for, or refuse it."""
         callers = self._callers(during)
         if self.tasks is None:
-            self._refuse(ident, INTERNAL_ERROR, "the connection is only being made")
+            self._refuse(ident, INTERNAL_ERROR, "the connection is only being made, or ends")
         elif not callers:
             self.tasks.start_soon(self._ask, ident, method, params, None)
         elif len({caller.owner for caller in callers}) > 1:

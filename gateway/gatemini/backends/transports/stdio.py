@@ -156,7 +156,7 @@ class StdioLink(Link):
         *lines, rest = (self._rest + data).rsplit(b"\n", STDERR_LINES + 1)
         for line in lines[-STDERR_LINES:]:
             self._keep(line)
-        self._rest = rest[-STDERR_LINE_CHARS * 4 :]
+        self._rest = rest[: STDERR_LINE_CHARS * 4 + 1]  # one more, so that a longer line is marked as cut
         return False
 
     def _keep(self, line: bytes) -> None:

@@ -307,21 +307,21 @@ class SearchIndex:
         self, hits: Sequence[Hit], text: str, among: AbstractSet[int] | None = None
     ) -> dict[str, list[str]]:
         """Return terms to search for by backend; with `among` only those that these tools have."""
-        asked = set(plain_tokens(text))
+        in_query = set(plain_tokens(text))
         backends = list(dict.fromkeys(hit.tool.backend for hit in hits))[:TRIED]
-        found = {backend: self._distinctive(backend, asked) for backend in backends}
+        found = {backend: self._distinctive(backend, in_query) for backend in backends}
         if among is not None:
             tools = [tool for slot in among if (tool := self._tools[slot]) is not None]
             shown = {b: {w for t in tools if t.backend == b for w in _distinctive_words(t)} for b in backends}
             found = {b: [word for word in words if word in shown[b]] for b, words in found.items()}
         return {backend: words for backend, words in found.items() if words}
 
-    def _distinctive(self, backend: str, asked: set[str]) -> list[str]:
+    def _distinctive(self, backend: str, in_query: set[str]) -> list[str]:
         """Return the terms that are common in this backend and rare in others, without those of the query."""
         ranked = self._distinctive_terms.get(backend)
         if ranked is None:
             ranked = self._distinctive_terms[backend] = self._rank_terms(backend)
-        return [word for word in ranked if word not in asked][:DISTINCTIVE]
+        return [word for word in ranked if word not in in_query][:DISTINCTIVE]
 
     def _rank_terms(self, backend: str) -> list[str]:
         total = max(1, len(self))

@@ -89,9 +89,9 @@ class Catalog:
             case "list_tools_meta":
                 return list_tools_meta(registry, arguments, room=room)
             case "tool_info":
-                asked = read_arguments("tool_info", arguments)[0]
-                if asked["tool_name"] in FOR_TOOLS and asked["detail"] == "full":
-                    return {"guide": "\n".join(FOR_TOOLS[asked["tool_name"]])}
+                given = read_arguments("tool_info", arguments)[0]
+                if given["tool_name"] in FOR_TOOLS and given["detail"] == "full":
+                    return {"guide": "\n".join(FOR_TOOLS[given["tool_name"]])}
                 return tool_info(registry, arguments, facts=self._known.facts, room=room)
             case "get_required_keys_for_tool":
                 return get_required_keys_for_tool(registry, arguments, keys=self._known.keys, down=down)

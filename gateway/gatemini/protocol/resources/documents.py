@@ -217,8 +217,8 @@ def _tool(view: View, rest: str) -> tuple[str, str]:
 
 
 def _backend(view: View, rest: str) -> tuple[str, str]:
-    asked, _, part = rest.partition("/")
-    name = unquote(asked)
+    encoded, _, part = rest.partition("/")
+    name = unquote(encoded)
     if name not in backend_names(view):
         error = view.registry.backend_missing(name)
         raise ResourceNotFound(error.message + (f". {error.hint}" if error.hint else ""))
