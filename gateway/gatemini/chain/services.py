@@ -66,6 +66,12 @@ class ChainServices:
         """Every name a chain may say before the dot: backends, and the namespaces they set."""
         return sorted({*self.backends.names(), *self.registry.spaces()})
 
+    def backend_of(self, space: str) -> str:
+        """The backend whose namespace this is, if one alone has it; any other name as it is."""
+        names = self.backends.names()
+        owners = [] if space in names else [n for n in names if self.backends.config(n).namespace == space]
+        return owners[0] if len(owners) == 1 else space
+
     def identifiers(self) -> tuple[Mapping[str, str], Mapping[str, Sequence[str]]]:
         """(global identifier → name, ambiguous identifier → the names that share it)."""
         return backend_identifiers(self.backend_names())
