@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.cli.open_gateway import settle, with_app
-from gatemini.errors import BackendNotFound, GateminiError, InvalidRequest
+from gatemini.errors import BackendNotFound, InvalidRequest
 from gatemini.text.escape import visible
 from gatemini.text.shorten import counted
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gatemini.policy.pins.compare import Verdict
 
 PROMPTS_SECONDS = 30.0
-"""The longest that one server may take to list its prompts."""
+"""The longest that servers may take to list their prompts."""
 
 
 def pin(*, action: str | None, names: list[str], config: Path | None, as_json: bool) -> int:
@@ -50,30 +50,26 @@ def pin(*, action: str | None, names: list[str], config: Path | None, as_json: b
 
 async def _observe(gateway: App) -> None:
     """Wait for all servers and their prompts; what was never approved is not approved by looking at it."""
+    import anyio
+
     if gateway.loaded.source is None:
         raise InvalidRequest("there is no configuration file, beside which the lock file would be")
-    gateway.pins.mode = "enforce"
+    pins, policy = gateway.pins, gateway.loaded.config.policy
+    pins.mode = "enforce"
     await settle(gateway)
-    gateway.pins.read(
-        gateway.loaded.config.backends.values()
-        if (p := gateway.loaded.config.policy) and p.pin_executables
-        else ()
+    pins.read(
+        gateway.loaded.config.backends.values() if policy is not None and policy.pin_executables else ()
     )
-    if gateway.pins.problem is not None:
-        raise InvalidRequest(gateway.pins.problem)
+    if pins.problem is not None:
+        raise InvalidRequest(pins.problem)
+    pins.judge_all()
+    up = {status.name for status in gateway.manager.statuses() if str(status.state) == "healthy"}
+    with anyio.move_on_after(PROMPTS_SECONDS):
+        while any(known.offers is None for name, known in pins.backends.items() if name in up):
+            await pins.news.wait()
     for status in gateway.manager.statuses():
-        if str(status.state) != "healthy":
+        if status.name not in up:
             shell.note(f"{visible(status.name)} does not run, its pins stay: {status.error or status.state}")
-            continue
-        try:
-            offers = await gateway.manager.read(
-                status.name, lambda session, left: session.list_offers(timeout=left), timeout=PROMPTS_SECONDS
-            )
-        except GateminiError as error:
-            shell.note(f"{visible(status.name)}: its prompts are not known: {error.message}")
-        else:
-            gateway.pins.offered(status.name, offers)
-    gateway.pins.judge_all()
 
 
 def _split(gateway: App, name: str) -> tuple[str, str | None]:

@@ -282,6 +282,10 @@ class Config(Strict):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What goes to stderr."""
+    profile: Literal["developer", "locked"] = "developer"
+    """`locked` sets strict defaults, and refuses keys that weaken them."""
+    profile_exceptions: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    """Key that may weaken `locked` → the reason, for those who review the configuration."""
     backends: dict[str, BackendConfig] = Field(default_factory=dict)
     """By name: letters, digits, `_` and `-`."""
     aliases: dict[str, Annotated[str, AfterValidator(_qualified)]] = Field(default_factory=dict)

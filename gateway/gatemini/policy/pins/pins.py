@@ -78,6 +78,8 @@ class Pins:
         """Backends whose pins are not in the file yet."""
         self.unsaved = anyio.Event()
         """Set while there are such backends."""
+        self.news = anyio.Event()
+        """Set, and replaced, when a backend has listed something."""
 
     def read(self, programs: Iterable[BackendConfig] = ()) -> None:
         """Read the lock file, unless pins are off, and hash the programs of these backends; blocks."""
@@ -105,6 +107,8 @@ class Pins:
     def _observe(self, backend: str, known: Observed) -> None:
         if self.mode == "off":
             return
+        news, self.news = self.news, anyio.Event()
+        news.set()
         said = known.said
         known.pin = BackendPin(
             source=source_of(known.config, self._redact),
