@@ -42,11 +42,13 @@ from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
     ApprovalPending,
     ArgumentsInvalid,
+    AuditFailed,
     BackendError,
     BackendProtocol,
     ChainTimeout,
     GateminiError,
     LimitError,
+    PolicyError,
     ResultTooLarge,
     ResumeRefused,
     ToolNotFound,
@@ -180,7 +182,7 @@ class Invoker:
             self._finish(record, "refused")
             raise
         except GateminiError as exc:
-            if isinstance(exc, BackendError) and not exc.sent:
+            if isinstance(exc, PolicyError) or (isinstance(exc, BackendError) and not exc.sent):
                 record.sent = entry.sent = False
             outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc))
         except BaseException:
@@ -304,7 +306,7 @@ class Invoker:
             offers = await self._read(
                 record, entry, backend, spelled, {}, lambda s, left: s.list_offers(timeout=left)
             )
-            return Outcome(True, listed_value(offers))
+            return Outcome(True, listed_value(self.services.shown_offers(backend, offers)))
         if spelled == GET_PROMPT:
             name, given = prompt_of(backend, arguments)
             prompt = await self._read(
@@ -387,7 +389,7 @@ class Invoker:
             return Fate.ANSWERED
         if isinstance(exc, ApprovalPending):
             return Fate.HELD
-        if not isinstance(exc, BackendError | ChainTimeout):
+        if not isinstance(exc, BackendError | ChainTimeout | AuditFailed):
             return Fate.ANSWERED  # refused before it was sent: it would be refused again
         return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 
