@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gatemini.backends.actor import Backend
@@ -49,11 +49,16 @@ class Call:
     caller: Caller
     admit: Admit | None = None
     """Called with the tool of a fallback before it is called; raises PolicyError."""
+    params: Json = field(default_factory=dict, init=False)
+    """What was sent, with the client's answers to the backend's questions: a retry must not ask again."""
 
     async def send(self, session: McpSession, left: float) -> CallOutcome:
         """Send it to one backend, with `left` seconds for the answer."""
-        params: Json = {"name": self.tool, "arguments": self.arguments}
-        return await session.call_tool(params, timeout=left, on_progress=self.on_progress, caller=self.caller)
+        if not self.params:
+            self.params.update(name=self.tool, arguments=self.arguments)
+        return await session.call_tool(
+            self.params, timeout=left, on_progress=self.on_progress, caller=self.caller
+        )
 
 
 async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcome:

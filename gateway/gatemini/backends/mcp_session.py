@@ -85,6 +85,9 @@ class McpSession:
         self.peer = Peer(config.name, on_notification=self._notification, on_ask_outside=clients.ask)
         self.facts: ServerFacts | None = None
         self.changed = anyio.Event()
+        self._listed = anyio.Event()
+        """Set while no announced change of the tools waits to be read."""
+        self._listed.set()
         self.offers_changed = anyio.Event()
         self._config = config
         self._handshake = Handshake(config, self.peer, client_info, clients, saved or SavedFacts())
@@ -271,6 +274,13 @@ class McpSession:
                 listed(*await self.list_tools(timeout=self._config.timeout))
             except BackendError as error:
                 logger.warning("%s: new tool list not read: %s", self._config.name, error.message)
+            if not self.changed.is_set():
+                self._listed.set()
+
+    async def until_listed(self, deadline: float) -> None:
+        """Wait, at most until the deadline, until an announced change of the tools has been read."""
+        with anyio.move_on_after(deadline - time.monotonic()):
+            await self._listed.wait()
 
     async def follow_offers(self, listed: Callable[[list[Offer]], None]) -> None:
         """List resources and prompts, again after each announced change; at once over where none are declared."""
@@ -327,6 +337,7 @@ class McpSession:
     def _notification(self, method: str, params: Json, caller: Caller | None) -> None:
         if method == _CHANGED:
             self.changed.set()
+            self._listed = anyio.Event() if self._listed.is_set() else self._listed
         elif method in _OFFERS_CHANGED:
             self.offers_changed.set()
         elif method in _FOR_CLIENTS:

@@ -17,7 +17,12 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+<<<<<<< HEAD
 from gatemini.chain.guest.exchange import Exchange, approvals_open
+=======
+from gatemini.chain.code.literals import rounded
+from gatemini.chain.deadline import ChainTime
+>>>>>>> policy
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import Entry
@@ -34,8 +39,6 @@ from gatemini.text.utf8 import encode
 from gatemini_sandbox.host import Session
 from gatemini_sandbox.messages import Call, Calls, Done, ErrorInfo, Facts, Failed, Reply, Step
 
-ROUNDED_SHOWN = 3
-"""Numbers named in the note on those that were rounded."""
 STARTED_AT_ONCE = 8
 """Calls that begin in one turn of the event loop: a chain may issue thousands together, and others want a turn too."""
 
@@ -87,7 +90,7 @@ class Conversation:
         first = await first_step()
         facts = self._run.facts = self._guest.facts
         registry = self._services.listing(self._invoker.client.who).registry
-        self._run.notes += [*_rounded(facts), *several(facts.interface_literals, registry)]
+        self._run.notes += [*rounded(facts), *several(facts.interface_literals, registry)]
         step, held = await self._repeat(first)
         self._watch(step)
         while isinstance(step, Calls):
@@ -319,18 +322,6 @@ class Conversation:
                 raise
         most = self._invoker.config.max_result_bytes
         return await answer_results_call(call.tool, call.arguments, self._results, most)
-
-
-def _rounded(facts: Facts) -> list[str]:
-    """What became of whole numbers in the code that JavaScript cannot hold."""
-    shown = [
-        f"{digits} on line {line} became {int(float(int(digits, 0)))}" for line, _, digits in facts.rounded
-    ][:ROUNDED_SHOWN]
-    return (
-        [f"numbers beyond 2^53 are rounded in code: {', '.join(shown)}; write ids as strings"]
-        if shown
-        else []
-    )
 
 
 def _too_large(tool: str, backend: str, size: str, most: int, handle: str) -> Json:

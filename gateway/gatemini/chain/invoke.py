@@ -52,7 +52,7 @@ from gatemini.errors import (
     ToolNotFound,
 )
 from gatemini.explain.error_fields import brief, error_fields
-from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, Json, Tool, member
+from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, CallOutcome, Json, Tool, member
 from gatemini.output.store.results import ResultStore
 from gatemini.policy.principal import Principal
 from gatemini.policy.reach import Reach
@@ -230,25 +230,29 @@ class Invoker:
             return replace(made, notes=(*notes, *made.notes)) if notes else made
         if self.dry_run is not None and held:
             return self.dry_run.hold(tool, checked, notes)
+        outcome = await self._send(record, entry, tool, checked)
+        record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
+        notes = (*notes, *outcome.notes)
+        return self._value(tool, outcome.result, notes, raw)
+
+    async def _send(self, record: CallRecord, entry: Entry, tool: Tool, arguments: Json) -> CallOutcome:
+        """Send an admitted call once fewer than the most are in flight."""
         async with self._in_flight:
             if (door := self.services.door) is not None and not door.holds(record.admission):
-                await self._admit(record, tool, checked)  # the rules have changed while it waited its turn
+                await self._admit(record, tool, arguments)  # the rules have changed while it waited its turn
             record.started = time.monotonic()
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
             record.sent = True
-            outcome = await self.services.backends.call_tool(
+            return await self.services.backends.call_tool(
                 tool.backend,
                 tool.name,
-                checked,
+                arguments,
                 timeout=timeout,
                 on_progress=self.client.progress_of(record),
                 caller=self.caller,
-                admit=partial(self._admit, record, arguments=checked),
+                admit=partial(self._admit, record, arguments=arguments),
             )
-        record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
-        notes = (*notes, *outcome.notes)
-        return self._value(tool, outcome.result, notes, raw)
 
     @property
     def _origin(self) -> tuple[Principal, str, str]:
@@ -339,6 +343,7 @@ class Invoker:
         arguments: Json,
         send: Callable[[McpSession, float], Awaitable[_T]],
     ) -> _T:
+        backend = self.services.backend_of(backend)
         config = self.services.backends.config(backend)
         await self._admit(record, member(backend, name, config.namespace, config.tags), arguments)
         async with self._in_flight:

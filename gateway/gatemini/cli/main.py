@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "a session with the embedded demo backends"),
     "init": ("init", "write a commented configuration to begin with"),
     "config": ("config", "check, schema, show"),
+    "policy": ("policy", "test, explain, report: what the rules let happen"),
     "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
     "context": ("context", "trim, fold, filter, mark, meter, compact: steps on a request to a model"),

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from gatemini.config import profile
 from gatemini.config.build import SWITCHED_OFF, Builder, Built
-from gatemini.config.check_targets import missing_targets
+from gatemini.config.check_targets import missing_backends, missing_targets
 from gatemini.config.clients.read import ClientContext, client_entries, client_faults, is_client_document
 from gatemini.config.documents.document import Document, read_document
 from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
@@ -318,6 +318,9 @@ class _Loading:
         for path, found in missing_targets(aliases, spaces, {*composites, *self.sections.faulty}):
             document = self.sections.writers[path[:2]]
             self.problems.append(document.problem(path, found, severity="warning"))
+        policy: PolicyConfig | None = self.sections.values.get("policy")
+        for path, found in () if policy is None else missing_backends(policy, spaces):
+            self.problems.append(self.document.problem(path, found, severity="warning"))
 
     def result(self, built: Mapping[str, Built], settings: SecretsConfig, resolver: SecretResolver) -> Loaded:
         backends: dict[str, BackendConfig] = {n: b.config for n, b in built.items() if b.config is not None}
