@@ -11,14 +11,17 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
-from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
 
 from fixtures.direct import run_chain, text_of
 from fixtures.running import client_of, running_app
+from fixtures.webhook import KEY, Received, Reply, webhook
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.policy.approvals import asking
 from gatemini.policy.approvals.grants import Approval, NotDecided, State
+from gatemini.policy.approvals.webhook import Webhook
 from gatemini.policy.decision import CHANNELS, Ask
 from gatemini.policy.door import door_of
 from gatemini.protocol.client_session import Session
@@ -378,6 +381,67 @@ async def test_a_grant_admits_nothing_but_its_call(app: App, attack: Attack) -> 
         await granted(app, client)
         assert "ApprovalPending" in everything(await attack(app, client))
         assert set(await written(client)) <= {"a"}
+
+
+async def asked(client: Client, code: str, **more: Any) -> CallToolResult | InputRequiredResult:
+    """One call of a client of 2026-07-28 that answers by itself."""
+    return await client.session.call_tool(
+        "call_tool_chain", {"code": code}, allow_input_required=True, **more
+    )
+
+
+async def test_an_answer_of_the_client_counts_once_and_for_its_code(app: App) -> None:
+    async def unused(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
+        raise AssertionError
+
+    async with client_of(app, elicitation_callback=unused) as client:
+        first = await asked(client, call("a"))
+        assert isinstance(first, InputRequiredResult)
+        yes: Any = {key: ElicitResult(action="accept", content={}) for key in first.input_requests or {}}
+        state = {"input_responses": yes, "request_state": first.request_state}
+        with pytest.raises(MCPError):
+            await asked(client, call("b"), **state)
+        with pytest.raises(MCPError):
+            await asked(client, call("a"), input_responses=yes, request_state="forged")
+        done = await asked(client, call("a"), **state)
+        assert isinstance(done, CallToolResult)
+        assert not done.is_error
+        with pytest.raises(MCPError):
+            await asked(client, call("a"), **state)
+        for answers in ({}, {"q1": ElicitResult(action="accept", content={})}):
+            again = await asked(client, call("a"), input_responses=answers)
+            assert isinstance(again, InputRequiredResult)
+        assert await written_by(app, client) == ["a"]
+
+
+async def written_by(app: App, client: Client) -> list[str]:
+    """What a client that cannot be asked sees of the same session's backend."""
+    del client
+    async with client_of(app) as other:
+        return await written(other)
+
+
+async def test_an_answer_of_a_webhook_for_another_call_grants_nothing(app: App) -> None:
+    def other_call(request: Received) -> Reply:
+        return request.signed(request.decided(id="apr_0000000000000000"))
+
+    def other_arguments(request: Received) -> Reply:
+        return request.signed(request.decided(arguments_sha256="0" * 64))
+
+    def unsigned(request: Received) -> Reply:
+        return 200, {}, json.dumps(request.decided()).encode()
+
+    asks(app, Ask(via=("webhook", "console")))
+    async with client_of(app) as client:
+        for wrong in (other_call, other_arguments, unsigned):
+            with webhook(wrong) as (url, received):
+                app.approvals.webhook = Webhook(url, KEY)
+                assert everything(await run_chain(client, call("a"))).startswith("ApprovalPending")
+                assert len(received) == 1
+        assert await written(client) == []
+        with webhook(lambda r: r.signed(r.decided())) as (url, _):
+            app.approvals.webhook = Webhook(url, KEY)
+            assert not (await run_chain(client, call("a"))).is_error
 
 
 async def test_a_policy_that_changes_while_a_call_waits_is_asked_about_anew(app: App) -> None:
