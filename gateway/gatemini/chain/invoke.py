@@ -99,6 +99,9 @@ class Invoker:
     config: SandboxConfig = field(init=False)
     """The limits from the start of the chain: a changed configuration applies to later chains."""
     _in_flight: anyio.Semaphore = field(init=False)
+    _origin: tuple[Principal, str, str] = field(init=False)
+    """Principal, session and chain of the calls."""
+    _reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
         self.config = self.services.config
@@ -109,6 +112,8 @@ class Invoker:
             tell=self._pass_on,
             time_left=self.time.left,
         )
+        self._origin = self.client.who, caller.session or "", self.chain
+        self._reach = Reach(self.caller.can, self.caller.ask, self.time.standing_still)
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
     def nested(self, name: str, trace: RecordedCalls) -> Invoker:
@@ -254,11 +259,6 @@ class Invoker:
                 admit=partial(self._admit, record, arguments=arguments),
             )
 
-    @property
-    def _origin(self) -> tuple[Principal, str, str]:
-        """Principal, session and chain of the calls."""
-        return self.client.who, self.caller.session or "", self.chain
-
     async def _admit(self, record: CallRecord, tool: Tool, arguments: Json, *, held: bool = False) -> None:
         """Pass the door. Raises PolicyDenied, ApprovalDenied or ApprovalPending for a call that may not leave.
 
@@ -271,8 +271,7 @@ class Invoker:
         facts = door.facts(tool, arguments, *self._origin)
         if held:  # a dry run will not send it
             return door.foresee(facts)
-        reach = Reach(self.caller.can, self.caller.ask, self.time.standing_still)
-        record.admission = await door.admit(facts, reach)
+        record.admission = await door.admit(facts, self._reach)
 
     def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
         """Return the value for the code of a backend's answer."""
