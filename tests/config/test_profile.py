@@ -19,6 +19,10 @@ WEAKER: dict[str, Any] = {
     "policy.default": "ask",
     "policy.read_only": False,
     "policy.flow": "ask",
+    "policy.pins": "warn",
+    "audit.path": None,
+    "audit.on_failure": "warn",
+    "audit.fsync": "second",
     "policy.approvals.via": ["console", "client"],
     "registration.http": "ask",
     "registration.stdio": "ask",
@@ -38,7 +42,7 @@ def written(key: str, value: Any, **top: Any) -> str:
     for section in sections:
         place = place.setdefault(section, {})
     place[last] = value
-    return json.dumps(document)
+    return json.dumps(document, default=str)
 
 
 def value_of(loaded: Loaded, key: str) -> Any:
