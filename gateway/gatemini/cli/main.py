@@ -31,6 +31,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "a session with the embedded demo backends"),
     "init": ("init", "write a commented configuration to begin with"),
     "config": ("config", "check, schema, show"),
+    "install": ("install", "put this gateway into MCP clients; --take-over moves their servers behind it"),
+    "uninstall": ("install", "take it out again; --restore gives them their servers back"),
     "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
     "context": ("context", "trim, fold, filter, mark, meter, compact: steps on a request to a model"),

@@ -48,12 +48,15 @@ class Entry:
     @property
     def is_self(self) -> bool:
         """Whether this entry starts this gateway, which would start itself without end."""
-        command = self.raw.get("command")
-        if not isinstance(command, str):
-            return False
-        args = self.raw.get("args")
-        words = [command, *(str(a) for a in args)] if isinstance(args, list) else [command]
-        return program(words) == _OWN_NAME
+        return starts_gatemini(self.raw.get("command"), self.raw.get("args"))
+
+
+def starts_gatemini(command: Any, args: Any) -> bool:
+    """Whether a command with these arguments starts this program."""
+    if not isinstance(command, str):
+        return False
+    words = [command, *(str(a) for a in args)] if isinstance(args, list) else [command]
+    return program(words) == _OWN_NAME
 
 
 def program(words: Sequence[str]) -> str:
