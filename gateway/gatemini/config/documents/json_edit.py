@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from gatemini.config.documents.jsonc import MAX_DEPTH, TOKENS, JsonSyntaxError, load_jsonc, without_comments
+from gatemini.config.documents.jsonc import COMMENTS, MAX_DEPTH, TOKENS, JsonSyntaxError, load_jsonc, without_comments
 from gatemini.config.documents.text_edit import EditRefused, line_end, value_at, with_value, without_value
 
 Path = tuple[str, ...]
@@ -76,12 +76,12 @@ def remove_member(text: str, path: Path) -> str:
     follows = len(plain) - len(plain[end:].lstrip())
     if plain[follows] == ",":
         end = follows + 1
-        start = _line_start(text, start)
+        start = _removed_from(text, start, end)
         if start == member.start:  # others stand before it on its line
             end += len(_MARGIN.match(text, end)[0])  # type: ignore[index] # it matches nothing too
     else:
         comma = len(plain[:start].rstrip()) - 1
-        start = _line_start(text, start)
+        start = _removed_from(text, start, end)
         if plain[comma] == ",":
             between = text[comma + 1 : start]
             text = text[:comma] + between + text[start:]
@@ -220,6 +220,17 @@ def _margin(text: str, at: int) -> str:
     """The blanks at the beginning of the line of a place."""
     begin = text.rfind("\n", 0, at) + 1
     return _MARGIN.match(text, begin)[0]  # type: ignore[index] # it matches nothing too
+
+
+def _removed_from(text: str, start: int, end: int) -> int:
+    """Where a removal up to `end` begins: with the end of the line before, unless a comment needs it."""
+    line = _line_start(text, start)
+    if text[end : end + 2].startswith(("\n", "\r\n")):
+        return line
+    ends_comment = any(
+        found[0].startswith("//") and found.end() >= line for found in COMMENTS.finditer(text, 0, start)
+    )
+    return start if ends_comment else line
 
 
 def _line_start(text: str, at: int) -> int:

@@ -14,7 +14,8 @@ from typing import Any
 KeyPath = tuple[str | int, ...]
 MAX_DEPTH = 100
 _MAX_DIGITS = 40
-_COMMENTS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|/\*.*?\*/', re.DOTALL)
+COMMENTS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|/\*.*?\*/', re.DOTALL)
+"""Comments, and texts, in which no comment begins."""
 _LAST_COMMAS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|,(?=\s*[}\]])', re.DOTALL)
 TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _REMEDIES = {
@@ -69,7 +70,7 @@ def load_jsonc(text: str, *, max_depth: int) -> tuple[Any, str]:
 
 def without_comments(text: str) -> str:
     """The text with blanks for its comments, so that every other character keeps its place."""
-    return _COMMENTS.sub(_blanked, text)
+    return COMMENTS.sub(_blanked, text)
 
 
 def _blanked(found: re.Match[str]) -> str:
