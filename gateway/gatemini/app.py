@@ -36,6 +36,7 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.output.store.results import ResultStore
+from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
 from gatemini.protocol.answers.discovery_tools import Catalog
@@ -212,13 +213,13 @@ class App:
                 with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                     await app._close()
 
-    def new_session(self) -> Session:
+    def new_session(self, principal: Principal | None = None) -> Session:
         """Start the session of one client, with a result store of its own."""
         kept = self.loaded.config.results
         store = ResultStore(
             memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
         )
-        session = Session(store, self.journals.session())
+        session = Session(store, self.journals.session(), principal=principal or local("stdio"))
         self._sessions.append(session)
         return session
 
@@ -237,6 +238,8 @@ class App:
         self.clients.forget(session.id)
         self.manager.end_session(session.id)
         self.tracker.end_session(session.id)
+        if self.chain.door is not None:
+            self.chain.door.end_session(session.id)
         session.close()
         self._sessions.remove(session)
         self._last_client = session.client or self._last_client
