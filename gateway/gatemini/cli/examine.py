@@ -14,7 +14,8 @@ import anyio.to_thread
 
 from gatemini.app import App
 from gatemini.backends.status import BackendStatus
-from gatemini.cli.open_gateway import MODEL_SECONDS, parsed, redactor, settle, settle_search, texts
+from gatemini.cli.open_gateway import MODEL_SECONDS, redactor, settle, settle_search
+from gatemini.cli.shell import parsed, texts
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.check_targets import calls_of_tools
 from gatemini.config.load import Loaded

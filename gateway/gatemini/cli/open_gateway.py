@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gatemini.cli.shell import note
 from gatemini.config.documents.find import config_directory
@@ -107,23 +106,3 @@ def redactor(app: App) -> Redactor:
     from gatemini.config.variables.redaction import Redactor
 
     return Redactor(app.loaded.secrets)
-
-
-def texts(answer: dict[str, Any]) -> list[str]:
-    """The text blocks of an MCP result; other blocks as one line that says what they are."""
-    found: list[str] = []
-    for block in answer.get("content", ()):
-        if block.get("type") == "text":
-            found.append(block["text"])
-        else:
-            size = len(block.get("data", "")) * 3 // 4
-            found.append(f"[{block.get('type')} {block.get('mimeType', '')} {size} bytes]")
-    return found
-
-
-def parsed(text: str) -> Any:
-    """JSON as a value, anything else as the text it is."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -72,6 +72,11 @@ def limit(most: int, default: int, text: str) -> Argument:
     return argument("--limit", type=between(1, most), default=default, metavar="N", help=text)
 
 
+NO_DAEMON = argument(
+    "--no-daemon", action="store_true", help="by a gateway of its own, even where a daemon runs"
+)
+
+
 def start(commands: Sequence[Command], words: Sequence[str]) -> int:
     """Run a command line; the exit code. Errors are printed as text, with --json as JSON, never as a traceback."""
     as_json = "--json" in words
@@ -229,3 +234,23 @@ def stdout_console() -> Console:
         soft_wrap=not sys.stdout.isatty(),
         color_system=None if os.environ.get("NO_COLOR") else "auto",
     )
+
+
+def texts(answer: dict[str, Any]) -> list[str]:
+    """The text blocks of an MCP result; other blocks as one line that says what they are."""
+    found: list[str] = []
+    for block in answer.get("content", ()):
+        if block.get("type") == "text":
+            found.append(block["text"])
+        else:
+            size = len(block.get("data", "")) * 3 // 4
+            found.append(f"[{block.get('type')} {block.get('mimeType', '')} {size} bytes]")
+    return found
+
+
+def parsed(text: str) -> Any:
+    """JSON as a value, anything else as the text it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -13,6 +13,7 @@ import psutil
 
 from gatemini import __version__
 from gatemini.daemon.hello import Hello
+from gatemini.daemon.terminal_search import SETTLE_SECONDS, terminal_search
 
 if TYPE_CHECKING:
     from gatemini.daemon.server import Daemon
@@ -25,11 +26,24 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
             answer = status(daemon)
         case "stop" | "restart":
             answer = {"ok": True, "pid": os.getpid(), "drain_seconds": daemon.drain_seconds}
+        case "search":
+            answer = await search(daemon, hello.arguments)
         case other:
             answer = {"ok": False, "error": f"the daemon ({__version__}) does not know the command {other}"}
     await _send(sock, orjson.dumps(answer, default=str) + b"\n")
     if hello.control in ("stop", "restart"):
         daemon.stop(restart=hello.control == "restart", now=bool(hello.arguments.get("now")))
+
+
+async def search(daemon: Daemon, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The answer to `gatemini search`, without secrets."""
+    await daemon.ready.wait()
+    app = daemon.app
+    if app is None:
+        return {"ok": False, "error": daemon.failure}
+    await app.settled(timeout=SETTLE_SECONDS)
+    answer: dict[str, Any] = daemon.redactor.value(await terminal_search(app, **arguments))
+    return {"ok": True, **answer}
 
 
 async def _send(sock: socket.socket, line: bytes) -> None:

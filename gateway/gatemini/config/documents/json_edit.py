@@ -11,7 +11,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from gatemini.config.documents.jsonc import COMMENTS, MAX_DEPTH, TOKENS, JsonSyntaxError, load_jsonc, without_comments
+from gatemini.config.documents.jsonc import (
+    COMMENTS,
+    MAX_DEPTH,
+    TOKENS,
+    JsonSyntaxError,
+    load_jsonc,
+    without_comments,
+)
 from gatemini.config.documents.text_edit import EditRefused, line_end, value_at, with_value, without_value
 
 Path = tuple[str, ...]
