@@ -6,7 +6,7 @@ import resource
 import statistics
 import time
 
-from fixtures.daemons import Home
+from fixtures.daemons import Home, until
 
 CONFIG = {
     "shop": {"module": "gatemini.demo.shop:server"},
