@@ -1,4 +1,4 @@
-"""`gatemini config check | schema | show`: the configuration, without starting anything."""
+"""`gatemini config check | schema | show | path`: the configuration, without starting anything."""
 
 from __future__ import annotations
 
@@ -151,9 +151,22 @@ def _mask(key: str, value: str, secrets: Sequence[tuple[str, str]]) -> str:
     return "".join(f"«secret {name}»" for name in names)
 
 
+def path(*, config: Path | None, as_json: bool) -> int:
+    """Where the configuration is; fails where there is none."""
+    from gatemini.config.documents.find import CONFIG_FILE, find_config
+
+    found = find_config(config, os.environ, config_directory())
+    place = Path(os.path.abspath(found or config_directory() / CONFIG_FILE))
+    shell.result({"path": str(place), "exists": place.exists()}, str(place), as_json=as_json)
+    if not place.exists() and not as_json:
+        shell.note("there is no such file: `gatemini init` writes one")
+    return shell.OK if place.exists() else shell.FAILED
+
+
 COMMANDS = (
     shell.Command("check", check),
     shell.Command("schema", schema, config="place"),
+    shell.Command("path", path, config="place"),
     shell.Command(
         "show",
         show,
