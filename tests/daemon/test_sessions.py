@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.daemons import Home, until
-from gatemini.daemon.client import ask
+from gatemini.daemon.terminal.client import ask
 
 
 def test_a_handle_and_a_journal_outlive_the_daemon_that_made_them(home: Home) -> None:

@@ -126,6 +126,7 @@ def _by_own_gateway(
 ) -> dict[str, Any]:
     from gatemini.chain.client import ChainClient
     from gatemini.cli.open_gateway import redactor, with_app
+    from gatemini.policy.principal import TERMINAL, local
 
     async def action(gateway: App) -> dict[str, Any]:
         hide = redactor(gateway)
@@ -133,7 +134,7 @@ def _by_own_gateway(
         def call_done(record: CallRecord) -> None:
             done(hide.redact(record.tool), record.outcome, record.ms)
 
-        surface = gateway.surface(gateway.new_session(), whole=full)
+        surface = gateway.surface(gateway.new_session(local("cli", TERMINAL)), whole=full)
         answer = await surface.call_tool("call_tool_chain", arguments, ChainClient(on_call_done=call_done))
         return {key: hide.value(value) for key, value in answer.items()}
 

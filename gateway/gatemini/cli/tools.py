@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.cli.open_gateway import settle, with_app
+from gatemini.cli.open_gateway import settle, shown, with_app
 from gatemini.errors import ToolNotFound
 from gatemini.text.escape import visible
 from gatemini.text.shorten import first_sentence
@@ -36,7 +36,7 @@ def search(
     asked: dict[str, Any] = {"words": " ".join(query), "limit": limit, "tag": tag, "explain": explain}
     answer = None if no_daemon else daemon_search(config, asked)
     if answer is None:
-        from gatemini.daemon.terminal_search import terminal_search
+        from gatemini.daemon.terminal.search import terminal_search
 
         async def action(gateway: App) -> dict[str, Any]:
             await settle(gateway)
@@ -80,7 +80,7 @@ def tools(*, backend: str | None, config: Path | None, as_json: bool) -> None:
 
     async def action(gateway: App) -> dict[str, Any]:
         await settle(gateway)
-        there = gateway.registry.tools() if backend is None else _members(gateway, backend)
+        there = shown(gateway).registry.tools() if backend is None else _members(gateway, backend)
         answer: dict[str, Any] = {
             "tools": [
                 {"name": t.qualified, "backend": t.backend, "description": first_sentence(t.description)}
@@ -107,7 +107,7 @@ def _members(gateway: App, backend: str) -> list[Tool]:
     """The tools of a backend by its name or its identifier; an error says why it has none."""
     statuses = {status.name: status for status in gateway.manager.statuses()}
     space = backend if backend in statuses else gateway.registry.space(backend)
-    tools = gateway.registry.backend_tools(space)
+    tools = shown(gateway).registry.backend_tools(space)
     if not tools:
         status = statuses.get(space)
         why = f" ({status.state}{f': {status.error}' if status.error else ''})" if status else ""
@@ -117,13 +117,14 @@ def _members(gateway: App, backend: str) -> list[Tool]:
 
 def info(*, tool: str, full: bool, config: Path | None, as_json: bool) -> None:
     """Show one tool."""
+    from gatemini.policy.principal import TERMINAL, local
     from gatemini.protocol.answers.fitting import WHOLE
     from gatemini.protocol.definitions import TOOL_INFO
 
     async def action(gateway: App) -> dict[str, Any]:
         await settle(gateway)
         arguments = {"tool_name": tool, "detail": "full" if full else "brief"}
-        return await gateway.tools.discover(TOOL_INFO, arguments, WHOLE)
+        return await gateway.tools.discover(TOOL_INFO, arguments, WHOLE, local("cli", TERMINAL))
 
     value = with_app(config, action)
     if as_json:

@@ -89,7 +89,7 @@ class Connection:
         self, app: App, session: Session, limit: int, answers: SavedAnswers, begun: bytes
     ) -> None:
         surface = app.surface(session, whole=self.hello.arguments.get("whole") is True)
-        if self.hello.arguments.get("calls") is True:
+        if self.hello.arguments.get("terminal") is True:
             surface.on_call = self._tell_call
         surface.on_chain = lambda request, chain: self.tell("chain", request=request, chain=chain)
         shortcut = Shortcut(surface)

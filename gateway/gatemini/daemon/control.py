@@ -14,7 +14,7 @@ import psutil
 from gatemini import __version__
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.logs import log_parts
-from gatemini.daemon.terminal_search import SETTLE_SECONDS, terminal_search
+from gatemini.daemon.terminal.search import SETTLE_SECONDS, terminal_search
 
 if TYPE_CHECKING:
     from gatemini.daemon.server import Daemon

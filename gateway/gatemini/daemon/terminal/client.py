@@ -109,7 +109,7 @@ def call_tool(
             "params": {"name": name, "arguments": arguments, "_meta": CLIENT},
         }
         try:
-            _send(sock, {**hello, "environ": dict(environ), "arguments": {"calls": True, "whole": whole}})
+            _send(sock, {**hello, "environ": dict(environ), "arguments": {"terminal": True, "whole": whole}})
             with sock.makefile("rb") as lines:
                 greeting = json.loads(lines.readline() or b"{}")
                 if greeting.get("gatemini") != 1:

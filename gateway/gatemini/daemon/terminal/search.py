@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 
 from gatemini.app import App
+from gatemini.policy.principal import TERMINAL, local
 from gatemini.text.shorten import first_sentence
 
 SETTLE_SECONDS = 60.0
@@ -22,7 +23,10 @@ async def terminal_search(
     with anyio.move_on_after(MODEL_SECONDS):
         await app.embedding.ready()
     meaning = await app.embedding.meaning(words)
-    found = app.index.search(words, limit=limit, tag=tag, usage=app.tracker.usage, meaning=meaning)
+    shows = app.chain.listing(local("cli", TERMINAL)).shows
+    found = app.index.search(
+        words, limit=limit, tag=tag, usage=app.tracker.usage, meaning=meaning, shows=shows
+    )
     results = [
         {
             "name": hit.tool.qualified,
