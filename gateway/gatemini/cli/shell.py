@@ -185,7 +185,12 @@ def source_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise UsageError(f"there is no file {file}") from None
+        from difflib import get_close_matches
+
+        there = [path.name for path in file.parent.glob("*")] if file.parent.is_dir() else []
+        near = get_close_matches(file.name, there, n=1)
+        meant = f", did you mean {file.with_name(near[0])}?" if near else ""
+        raise UsageError(f"there is no file {file}{meant}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{file} cannot be read: {error}") from error
 

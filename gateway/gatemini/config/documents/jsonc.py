@@ -134,8 +134,12 @@ def _find_places(text: str, parsed: Parsed, max_depth: int) -> None:
         elif path and path[-1] is None:
             path[-1] = json.loads(word)
             place: KeyPath = tuple(path)  # type: ignore[arg-type] # the one None was just replaced
-            if place in parsed.lines:
-                parsed.duplicates.append((place, parsed.lines[place], line))
+            if place in parsed.lines and not any(
+                place[: len(twice)] == twice for twice, _, _ in parsed.duplicates
+            ):
+                parsed.duplicates.append(
+                    (place, parsed.lines[place], line)
+                )  # those inside of it are the same fault
             parsed.lines.setdefault(place, line)
         else:
             place = tuple(path)  # type: ignore[arg-type]
