@@ -1,8 +1,9 @@
 """The table of MCP clients: the places of their files, where a file holds its servers, and the words of a server.
 
 Looked up in November 2026: Codex (developers.openai.com/codex), Gemini (geminicli.com/docs), OpenCode (opencode.ai/v2/docs),
-Goose (its guide to config files), Warp (docs.warp.dev), Copilot (docs.github.com/copilot). Not confirmed by a vendor's page:
-the places of Cline, Roo, Junie, Amazon Q agents and Continue. Codex writes TOML, Goose and Continue YAML, the others JSON
+Goose (its guide to config files), Warp (docs.warp.dev), Copilot (docs.github.com/copilot), Amazon Q (docs.aws.amazon.com, Using
+MCP with Amazon Q Developer), Continue (docs.continue.dev), Roo's file of a project (docs.roocode.com). Not confirmed by a
+vendor's page, which only say that a button opens them: the other files of Cline and Roo, and those of Junie. Codex writes TOML, Goose and Continue YAML, the others JSON
 with comments. A new client is a new line here; `read.py` changes only for a client that means something new.
 """
 
@@ -43,6 +44,7 @@ CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
     "lmstudio": ("~/.lmstudio/mcp.json",),
     "amazonq": (
         "~/.aws/amazonq/mcp.json",
+        "~/.aws/amazonq/agents/*.json",
         "~/.aws/amazonq/cli-agents/*.json",
         "./.amazonq/mcp.json",
         "./.amazonq/cli-agents/*.json",
@@ -61,8 +63,17 @@ CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
     ),
     "amp": ("~/.config/amp/settings.json",),
     "goose": ("~/.config/goose/config.yaml", "$APPDATA/Block/goose/config/config.yaml"),
-    "continue": ("~/.continue/config.yaml", "~/.continue/mcpServers/*.yaml", "./.continue/mcpServers/*.yaml"),
-    "cline": tuple(f"{code}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json" for code in _CODE),
+    "continue": (
+        "~/.continue/config.yaml",
+        "~/.continue/mcpServers/*.yaml",
+        "~/.continue/mcpServers/*.json",
+        "./.continue/mcpServers/*.yaml",
+        "./.continue/mcpServers/*.json",
+    ),
+    "cline": (
+        *(f"{code}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json" for code in _CODE),
+        "~/.cline/data/settings/cline_mcp_settings.json",
+    ),
     "roo": (
         *(f"{code}/rooveterinaryinc.roo-cline/settings/mcp_settings.json" for code in _CODE),
         "./.roo/mcp.json",
