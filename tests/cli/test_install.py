@@ -9,8 +9,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import keyring
 import pytest
 import yaml
+from keyring.backends import fail
+from keyrings.alt.file import PlaintextKeyring
 
 from fixtures.command_line import Run
 from fixtures.daemons import home as daemon_home
@@ -18,6 +21,7 @@ from gatemini.config.clients.client_entry import launch_command
 from gatemini.config.clients.client_file import BACKUP
 from gatemini.config.clients.table import CLIENT_FILES, INSTALLS, install_place
 from gatemini.config.documents.jsonc import MAX_DEPTH, parse_jsonc
+from gatemini.config.load import load_config
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 JSON_FILES = {
@@ -258,8 +262,12 @@ SERVERS = {
 }
 
 
+@pytest.mark.parametrize("keychain", [True, False], ids=["keychain", "no keychain"])
 @pytest.mark.parametrize("client", ["claude-code", "cursor", "codex", "zed"])
-def test_servers_move_behind_the_gateway_and_come_back(client: str, run: Run, home: Path) -> None:
+def test_servers_move_behind_the_gateway_and_come_back(
+    client: str, keychain: bool, run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyring.core, "_keyring_backend", PlaintextKeyring() if keychain else fail.Keyring())
     section = INSTALLS[client].section[0]
     original = (
         "".join(
@@ -281,8 +289,14 @@ def test_servers_move_behind_the_gateway_and_come_back(client: str, run: Run, ho
     assert "bad stays" in moved.out
     assert set(servers(client, path)) == {"gatemini", "bad"}
     config = (home / ".config" / "gatemini" / "config.yaml").read_text()
+    assert ("secretref:keyring:github.Authorization" in config) == keychain
+    assert ("${input:github.Authorization}" in config) != keychain
     assert set(yaml.safe_load(config)["backends"]) == {"github", "time"}
     assert TOKEN not in config
+    loaded = load_config(home / ".config" / "gatemini" / "config.yaml", environ=os.environ)
+    assert loaded.errors == ()
+    taken = loaded.config.backends["github"]
+    assert (taken.url, dict(taken.headers)) == (SERVERS["github"]["url"], SERVERS["github"]["headers"])
     left = run("uninstall", client)
     assert "--restore" in left.out
     assert set(servers(client, path)) == {"bad"}
@@ -328,3 +342,26 @@ def test_each_written_entry_starts_as_its_client_would_start_it() -> None:
         assert len(home.daemons()) <= 1
         home.run("install", "cursor", "--force", "--url", "http://127.0.0.1:9/mcp")
         assert "did not answer" in home.run("install", "--check", "cursor").stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root may give files away")
+def test_the_owner_of_a_file_stays(run: Run, home: Path) -> None:
+    path = written("cursor", home, "{}")
+    os.chown(path, 12345, 23456)
+    assert run("install", "cursor").code == 0
+    for kept in (path, path.with_name(path.name + BACKUP)):
+        assert (kept.stat().st_uid, kept.stat().st_gid) == (12345, 23456)
+    assert run("uninstall", "cursor").code == 0
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 23456)
+
+
+def test_a_take_over_that_our_file_cannot_hold_leaves_both_as_they_are(run: Run, home: Path) -> None:
+    path = written("cursor", home, '{"mcpServers": {"a": {"command": "x"}}}')
+    config = home / "mine.yaml"
+    config.write_text("backends: {b: {command: y}}\n")
+    before = (path.read_bytes(), config.read_bytes())
+    refused = run("-c", str(config), "install", "cursor", "--take-over")
+    assert refused.code == 1
+    assert "--to" in refused.err
+    assert (path.read_bytes(), config.read_bytes()) == before
+    assert not path.with_name(path.name + BACKUP).exists()

@@ -177,7 +177,9 @@ def _install(
     except Foreign:
         outcome.status = "refused"
         outcome.detail = f"has another server named {OWN_NAME}: --force replaces it"
-    except (EditRefused, ConfigError) as error:
+    except ConfigError as error:
+        outcome.status, outcome.detail = "refused", f"was left as it is: {error.text()}"
+    except EditRefused as error:
         outcome.status, outcome.detail = "refused", str(error)
         outcome.lines = ["untouched; add this by hand:", snippet]
     return outcome
