@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gatemini.config.clients.table import Install
-from gatemini.config.entries import starts_gatemini
+from gatemini.config.command_words import starts_gatemini
 from gatemini.errors import InvalidRequest
 
 OWN_NAME = "gatemini"

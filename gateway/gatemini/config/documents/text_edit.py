@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemini.config.problems import KeyPath, dotted
+from gatemini.config.documents.jsonc import KeyPath
 
 
 class EditRefused(Exception):
@@ -30,7 +30,7 @@ def with_value(value: dict[str, Any], path: KeyPath, new: Any) -> dict[str, Any]
         return {**value, str(head): new}
     inner = value.get(str(head), {})
     if not isinstance(inner, dict):
-        raise EditRefused(f"{dotted((head,))} is no mapping of servers")
+        raise EditRefused(f"{head} is no mapping of servers")
     return {**value, str(head): with_value(inner, tuple(rest), new)}
 
 
