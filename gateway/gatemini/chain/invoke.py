@@ -20,7 +20,7 @@ from gatemini.backends.calls.callers import LOGGED, AskFn, Caller
 from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
-from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log, of_person
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
@@ -42,20 +42,22 @@ from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
     ApprovalPending,
     ArgumentsInvalid,
+    AuditFailed,
     BackendError,
     BackendProtocol,
     ChainTimeout,
     GateminiError,
     LimitError,
+    PolicyError,
     ResultTooLarge,
     ResumeRefused,
     ToolNotFound,
 )
 from gatemini.explain.error_fields import brief, error_fields
-from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, Json, Tool, member
+from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, CallOutcome, Json, Tool, member
 from gatemini.output.store.results import ResultStore
-from gatemini.policy.door import Reach
 from gatemini.policy.principal import Principal
+from gatemini.policy.reach import Reach
 from gatemini.text.size_limit import weight
 
 _T = TypeVar("_T")
@@ -180,7 +182,7 @@ class Invoker:
             self._finish(record, "refused")
             raise
         except GateminiError as exc:
-            if isinstance(exc, BackendError) and not exc.sent:
+            if isinstance(exc, PolicyError) or (isinstance(exc, BackendError) and not exc.sent):
                 record.sent = entry.sent = False
             outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc))
         except BaseException:
@@ -230,25 +232,29 @@ class Invoker:
             return replace(made, notes=(*notes, *made.notes)) if notes else made
         if self.dry_run is not None and held:
             return self.dry_run.hold(tool, checked, notes)
+        outcome = await self._send(record, entry, tool, checked)
+        record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
+        notes = (*notes, *outcome.notes)
+        return self._value(tool, outcome.result, notes, raw)
+
+    async def _send(self, record: CallRecord, entry: Entry, tool: Tool, arguments: Json) -> CallOutcome:
+        """Send an admitted call once fewer than the most are in flight."""
         async with self._in_flight:
             if (door := self.services.door) is not None and not door.holds(record.admission):
-                await self._admit(record, tool, checked)  # the rules have changed while it waited its turn
+                await self._admit(record, tool, arguments)  # the rules have changed while it waited its turn
             record.started = time.monotonic()
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
             record.sent = True
-            outcome = await self.services.backends.call_tool(
+            return await self.services.backends.call_tool(
                 tool.backend,
                 tool.name,
-                checked,
+                arguments,
                 timeout=timeout,
                 on_progress=self.client.progress_of(record),
                 caller=self.caller,
-                admit=partial(self._admit, record, arguments=checked),
+                admit=partial(self._admit, record, arguments=arguments),
             )
-        record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
-        notes = (*notes, *outcome.notes)
-        return self._value(tool, outcome.result, notes, raw)
 
     @property
     def _origin(self) -> tuple[Principal, str, str]:
@@ -267,7 +273,7 @@ class Invoker:
         facts = door.facts(tool, arguments, *self._origin)
         if held:  # a dry run will not send it
             return door.foresee(facts)
-        reach = Reach(self.caller.can, self.caller.ask, self.time.standing_still)
+        reach = Reach(self.caller.can, of_person(self.caller.ask), self.time.standing_still)
         record.admission = await door.admit(facts, reach)
 
     def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
@@ -300,7 +306,7 @@ class Invoker:
             offers = await self._read(
                 record, entry, backend, spelled, {}, lambda s, left: s.list_offers(timeout=left)
             )
-            return Outcome(True, listed_value(offers))
+            return Outcome(True, listed_value(self.services.shown_offers(backend, offers)))
         if spelled == GET_PROMPT:
             name, given = prompt_of(backend, arguments)
             prompt = await self._read(
@@ -339,6 +345,7 @@ class Invoker:
         arguments: Json,
         send: Callable[[McpSession, float], Awaitable[_T]],
     ) -> _T:
+        backend = self.services.backend_of(backend)
         config = self.services.backends.config(backend)
         await self._admit(record, member(backend, name, config.namespace, config.tags), arguments)
         async with self._in_flight:
@@ -380,7 +387,9 @@ class Invoker:
         """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
         if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
             return Fate.ANSWERED
-        if not isinstance(exc, BackendError | ChainTimeout | ApprovalPending):
+        if isinstance(exc, ApprovalPending):
+            return Fate.HELD
+        if not isinstance(exc, BackendError | ChainTimeout | AuditFailed):
             return Fate.ANSWERED  # refused before it was sent: it would be refused again
         return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 

@@ -135,7 +135,7 @@ def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
     from gatemini.config.variables.redaction import Redactor
 
     config: Config = loaded.config
-    plain = config.model_dump(mode="json", exclude={"backends"}, exclude_defaults=not all_keys)
+    plain = config.model_dump(mode="json", exclude={"backends"}, exclude_defaults=not all_keys, by_alias=True)
     plain["backends"] = {
         name: _backend(backend, all_keys, loaded.secrets) for name, backend in config.backends.items()
     }

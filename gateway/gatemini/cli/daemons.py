@@ -25,7 +25,7 @@ FOLLOW_SECONDS = 0.2
 
 def _places(config: Path | None, *, every: bool) -> list[Place]:
     """The place of one configuration, or all places with a socket. Raises DaemonRefused."""
-    from gatemini.daemon.terminal.client import all_places
+    from gatemini.daemon.client import all_places
     from gatemini.proxy.places import PlaceRefused, config_file, place_of
 
     if sys.platform == "win32":
@@ -40,7 +40,7 @@ def _places(config: Path | None, *, every: bool) -> list[Place]:
 
 
 def _ask(place: Place, command: str, **arguments: Any) -> dict[str, Any] | None:
-    from gatemini.daemon.terminal.client import Unanswered, ask
+    from gatemini.daemon.client import Unanswered, ask
 
     try:
         return ask(place, command, **arguments)
@@ -97,7 +97,7 @@ def _show(answer: dict[str, Any]) -> None:
 
 def stop(*, config: Path | None, every: bool, now: bool, as_json: bool) -> int:
     """Stop a daemon: its open calls may finish first."""
-    from gatemini.daemon.terminal.client import ended
+    from gatemini.daemon.client import ended
 
     stopped: list[dict[str, Any]] = []
     for place in _places(config, every=every):

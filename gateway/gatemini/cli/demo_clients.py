@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from gatemini.cli import shell
-from gatemini.daemon.terminal.client import ask, ended
+from gatemini.daemon.client import ask, ended
 from gatemini.errors import DaemonRefused
 from gatemini.proxy.places import Place, place_of
 

@@ -29,7 +29,7 @@ def daemon_call(
     on_call: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any] | None:
     """The result of a meta-tool by the running daemon, None where none runs. Raises DaemonRefused."""
-    from gatemini.daemon.terminal.client import Unanswered, call_tool
+    from gatemini.daemon.client import Unanswered, call_tool
 
     place, file = _place(config)
     if place is None or not os.path.exists(place.sock):
@@ -45,7 +45,7 @@ def daemon_call(
 
 def daemon_search(config: Path | None, arguments: dict[str, Any]) -> dict[str, Any] | None:
     """The results of a search by the running daemon; None where none runs, or one of a version without search."""
-    from gatemini.daemon.terminal.client import Unanswered, ask
+    from gatemini.daemon.client import Unanswered, ask
 
     place, file = _place(config)
     if place is None or not os.path.exists(place.sock):

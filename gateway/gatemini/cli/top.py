@@ -86,7 +86,7 @@ def top(*, interval: float, count: int | None, config: Path | None, as_json: boo
 
 def _asker(config: Path | None) -> Any:
     """Return what asks the daemon of this configuration for its status."""
-    from gatemini.daemon.terminal.client import Unanswered, ask
+    from gatemini.daemon.client import Unanswered, ask
     from gatemini.proxy.places import PlaceRefused, config_file, place_of
 
     if sys.platform == "win32":

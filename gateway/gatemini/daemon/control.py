@@ -7,13 +7,14 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import orjson
 import psutil
 
 from gatemini import __version__
+from gatemini.daemon import console
 from gatemini.daemon.hello import Hello
-from gatemini.daemon.logs import log_parts
+from gatemini.daemon.socket_streams import send_line
+from gatemini.daemon.terminal.logs import log_parts
 from gatemini.daemon.terminal.search import SETTLE_SECONDS, terminal_search
 
 if TYPE_CHECKING:
@@ -36,9 +37,11 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
             answer = await search(daemon, hello.arguments)
         case "level":
             answer = set_level(daemon, hello.arguments)
+        case console.LIST | console.DECIDE:
+            answer = await _approvals(daemon, hello)
         case other:
             answer = {"ok": False, "error": f"the daemon ({__version__}) does not know the command {other}"}
-    await _send(sock, orjson.dumps(answer, default=str) + b"\n")
+    await send_line(sock, orjson.dumps(answer, default=str) + b"\n")
     if hello.control in ("stop", "restart"):
         daemon.stop(restart=hello.control == "restart", now=bool(hello.arguments.get("now")))
 
@@ -67,16 +70,11 @@ async def search(daemon: Daemon, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"ok": True, **answer}
 
 
-async def _send(sock: socket.socket, line: bytes) -> None:
-    view = memoryview(line)
-    while view:
-        await anyio.wait_writable(sock)
-        try:
-            view = view[sock.send(view) :]
-        except BlockingIOError:
-            continue
-        except OSError:
-            return
+async def _approvals(daemon: Daemon, hello: Hello) -> dict[str, Any]:
+    await daemon.ready.wait()
+    if daemon.app is None:
+        return {"ok": False, "error": daemon.failure}
+    return console.answer(daemon.app.approvals, daemon.redactor, hello)
 
 
 def status(daemon: Daemon) -> dict[str, Any]:

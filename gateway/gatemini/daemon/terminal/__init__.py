@@ -1,1 +1,1 @@
-"""What commands of the terminal ask of a daemon: the side that asks, and searches as the terminal shows them."""
+"""What the daemon does for commands of the terminal: searches, log levels, files of what backends write to stderr."""

@@ -104,8 +104,7 @@ class Rules:
         """
         if self.config.read_only and not facts.hints.read_only:
             return NOT_READ_ONLY
-        names = tool_names(facts.backend, facts.tool, facts.qualified)
-        subject = Subject(names, facts.tags, facts.hints, facts.who, facts.at)
+        subject = subject_of(facts)
         doubtful: Decision | None = None
         decision = self.default
         for rule in self.rules:
@@ -138,6 +137,12 @@ class Rules:
         else:
             decision = self.default
         return asks if asks is not None and decision.action == "deny" else decision
+
+
+def subject_of(facts: CallFacts) -> Subject:
+    """Return the part of a call that does not depend on its arguments."""
+    names = tool_names(facts.backend, facts.tool, facts.qualified)
+    return Subject(names, facts.tags, facts.hints, facts.who, facts.at)
 
 
 NOT_READ_ONLY = Decision(
