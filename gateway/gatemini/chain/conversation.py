@@ -17,12 +17,8 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-<<<<<<< HEAD
-from gatemini.chain.guest.exchange import Exchange, approvals_open
-=======
 from gatemini.chain.code.literals import rounded
-from gatemini.chain.deadline import ChainTime
->>>>>>> policy
+from gatemini.chain.guest.exchange import Exchange, approvals_open
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import Entry
