@@ -20,7 +20,7 @@ from gatemini.backends.actor import Backend
 from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
-from gatemini.backends.fallback_chain import Admit, Call, call_tool, candidates, fall_back, read
+from gatemini.backends.fallback_chain import Admit, Call, Check, call_tool, candidates, fall_back, read
 from gatemini.backends.instances import Instances
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.snapshot import measure_memory, status_of, watch_memory
@@ -73,6 +73,8 @@ class Manager:
         self._health = health or HealthConfig()
         self.permitted: Permitted | None = None
         """Checks the addresses that registered backends may connect to; configured backends may connect anywhere."""
+        self.check_tool: Check | None = None
+        """Called right before a call of a tool is sent; raises PolicyError for one that is not as it was approved."""
         self._children = Children(record_dir)
         self._prerequisites = Prerequisites(self._children)
         self._backends: dict[str, Backend] = {}
@@ -262,7 +264,7 @@ class Manager:
         then the outcome names the one that answered; `admit` raises PolicyError for one that may not. Getting ready may take each of them an equal part of the time.
         """
         deadline = time.monotonic() + timeout
-        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit)
+        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit, self.check_tool)
         while True:
             own, now = self._find(backend), time.monotonic()
             begin_by = now + (deadline - now) / (1 + len(candidates(tool, own, self._backends)))

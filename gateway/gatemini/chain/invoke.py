@@ -45,6 +45,7 @@ from gatemini.errors import (
     ChainTimeout,
     GateminiError,
     LimitError,
+    PolicyError,
     ResumeRefused,
     ToolNotFound,
 )
@@ -177,7 +178,7 @@ class Invoker:
             self._finish(record, "refused")
             raise
         except GateminiError as exc:
-            if isinstance(exc, BackendError) and not exc.sent:
+            if isinstance(exc, PolicyError) or (isinstance(exc, BackendError) and not exc.sent):
                 record.sent = entry.sent = False
             outcome = Outcome(
                 False,
@@ -305,7 +306,7 @@ class Invoker:
             offers = await self._read(
                 record, entry, backend, spelled, {}, lambda s, left: s.list_offers(timeout=left)
             )
-            return Outcome(True, listed_value(offers))
+            return Outcome(True, listed_value(self.services.shown_offers(backend, offers)))
         if spelled == GET_PROMPT:
             name, given = prompt_of(backend, arguments)
             prompt = await self._read(

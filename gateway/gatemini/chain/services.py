@@ -15,7 +15,7 @@ from gatemini.config.model.schema import CompositeTool, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.types.identifiers import backend_identifiers
 from gatemini.errors import BackendError, GateminiError
-from gatemini.model import Json, Tool
+from gatemini.model import Json, Offer, Tool
 from gatemini.policy.door import Door
 from gatemini.policy.principal import Principal
 from gatemini.policy.visibility import Listing
@@ -115,6 +115,10 @@ class ChainServices:
                         )
                 raise
             return self.registry.find(backend, spelled)
+
+    def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
+        """Return the resources and prompts of a backend that may be listed."""
+        return offers if self.door is None else self.door.shown_offers(backend, offers)
 
     async def discover(self, name: str, arguments: Json, who: Principal) -> object:
         """Answer a discovery tool for code in a chain."""

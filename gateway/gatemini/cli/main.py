@@ -33,6 +33,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "a session with the embedded demo backends"),
     "init": ("init", "write a commented configuration to begin with"),
     "config": ("config", "check, schema, show"),
+    "audit": ("audit", "verify, show, export: the log of calls, decisions and changes"),
+    "pin": ("pin", "diff, approve: what servers were when they were approved, in gatemini.lock.yaml"),
     "policy": ("policy", "test, explain, report: what the rules let happen"),
     "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),

@@ -19,7 +19,7 @@ from gatemini.config.documents.document import Document, read_document
 from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
-from gatemini.config.model.policy import PolicyConfig
+from gatemini.config.model.policy import PINS_FILE, PolicyConfig
 from gatemini.config.model.schema import CompositeTool, Config, SecretsConfig
 from gatemini.config.problems import Problem, closest, dotted
 from gatemini.config.sections import Sections
@@ -33,7 +33,6 @@ from gatemini.processes.own_files import others_may_write
 
 _PROGRAM_TOKENS = ("VAULT_TOKEN", "BWS_ACCESS_TOKEN", "OP_SERVICE_ACCOUNT_TOKEN")
 """Variables that the preset programs log in with: hidden, since a program may print its token in an error."""
-PINS_FILE = "gatemini.lock.yaml"
 """Beside the configuration: what was approved of each server."""
 _INCLUDABLE = ("aliases", "backends", "composite_tools")
 _MAX_INCLUDES = 32
@@ -149,7 +148,9 @@ class _Loading:
         built = self.build(settings, resolver)
         self.check_names(built)
         self.check_shells(built)
-        for path in sorted({*self.read, self.source.with_name(PINS_FILE).absolute()}):
+        pins = self.source.absolute().with_name(PINS_FILE)
+        self.links.add(pins)
+        for path in sorted({*self.read, pins}):
             if others_may_write(path):
                 self.report_open(path)
         unresolved = [p for p in self.problems if p.unresolved] if settings.strict else []

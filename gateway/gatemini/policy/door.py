@@ -13,13 +13,16 @@ from dataclasses import dataclass, replace
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, spoken
 from gatemini.errors import PolicyDenied
-from gatemini.model import Json, Tool
+from gatemini.model import Json, Offer, Tool
 from gatemini.policy.approvals.asking import Approvals
+from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.budgets import Budgets
 from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts
 from gatemini.policy.flow.guard import FlowGuard
 from gatemini.policy.flow.labels import Held
+from gatemini.policy.pins.pins import RULE as PIN
+from gatemini.policy.pins.pins import Pins
 from gatemini.policy.principal import Principal
 from gatemini.policy.reach import Reach
 from gatemini.policy.rules.globs import compile_globs, tool_names
@@ -47,12 +50,23 @@ class Admission:
 class Door:
     """The decisions of one gateway. A changed configuration applies to the next call, also of running chains."""
 
-    def __init__(self, policy: PolicyConfig, approvals: Approvals | None = None) -> None:
+    def __init__(
+        self,
+        policy: PolicyConfig,
+        approvals: Approvals | None = None,
+        *,
+        audit: AuditLog | None = None,
+        pins: Pins | None = None,
+    ) -> None:
+        self.audit = audit
+        self.pins = pins
         self.budgets = Budgets()
         self.approvals = approvals or Approvals()
         self.flow = FlowGuard()
         self._listings = Listings(self.visible)
         self.set_policy(policy)
+        if pins is not None:
+            pins.changed = self.changed
 
     def set_policy(self, policy: PolicyConfig) -> None:
         """Put other rules in force; what sessions have called so far still counts."""
@@ -88,7 +102,7 @@ class Door:
         )
 
     async def admit(self, facts: CallFacts, reach: Reach) -> Admission:
-        """Admit the call. Raises PolicyDenied, ApprovalDenied or ApprovalPending; then nothing may be sent."""
+        """Admit the call. Raises PolicyDenied, ApprovalDenied, ApprovalPending or AuditFailed; then nothing may be sent."""
         decision = self.judge(facts)
         while decision.action == "ask":
             revision = self.revision
@@ -179,7 +193,10 @@ class Door:
 
     def _pins(self, facts: CallFacts) -> Decision | None:
         """Deny a tool that is not as it was approved."""
-        return None
+        if self.pins is None or self.pins.mode != "enforce":
+            return None
+        reason = self.pins.refusal(facts.backend, facts.tool, facts.arguments)
+        return None if reason is None else Decision("deny", PIN, reason)
 
     def _rules(self, facts: CallFacts) -> Decision:
         """Decide by the first rule that matches, else by the default."""
@@ -208,7 +225,13 @@ class Door:
 
     def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
         """Record a refusal and return its error."""
+        if self.audit is not None:
+            self.audit.decision(facts, decision, revision=self.revision)
         return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
+
+    def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
+        """Return the resources and prompts of a backend that may be listed."""
+        return offers if self.pins is None else self.pins.shown_offers(backend, offers)
 
     def _count(self, facts: CallFacts) -> None:
         """Count an admitted call towards the session's budgets."""
@@ -216,7 +239,10 @@ class Door:
             self.budgets.count(facts)
 
     async def _intent(self, admission: Admission) -> None:
-        """Write the intent record, without which nothing leaves under `on_failure: block`."""
+        """Write the intent record, without which nothing leaves under `on_failure: block`: then it raises AuditFailed."""
+        if self.audit is not None:
+            facts, decision = admission.facts, admission.decision
+            admission.seq = await self.audit.intent(facts, decision, revision=self.revision)
 
     def _label(self, admission: Admission, end: CallEnd) -> None:
         """Add the labels of what was read to the session's."""
@@ -224,6 +250,8 @@ class Door:
 
     def _outcome(self, admission: Admission, end: CallEnd) -> None:
         """Write the outcome record."""
+        if self.audit is not None:
+            self.audit.outcome(admission.seq or 0, admission.facts, end)
 
     def begin_session(self, session: str) -> Held | None:
         """Begin a session; return the labels that it will gather, None where none are gathered."""
@@ -246,11 +274,15 @@ def door_of(
     before: Door | None,
     approvals: Approvals | None = None,
     webhook_key: str = "",
+    *,
+    audit: AuditLog | None = None,
+    pins: Pins | None = None,
 ) -> Door | None:
-    """Return the door for a configuration: the one before with its new rules, or None where there is no policy."""
-    if policy is None:
+    """Return the door for a configuration: the one before with its new rules, or None where nothing is to be decided."""
+    if policy is None and audit is None:
         return None
-    door = before or Door(policy, approvals)
+    policy = policy or PolicyConfig()
+    door = before or Door(policy, approvals, audit=audit, pins=pins)
     door.set_policy(policy)
     door.approvals.configure(policy.approvals, webhook_key, may_ask=may_ask(policy))
     return door

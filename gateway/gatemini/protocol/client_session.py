@@ -9,6 +9,7 @@ import secrets
 from dataclasses import dataclass, field, replace
 
 from gatemini.chain.replay.journal import JournalBook, SessionJournals
+from gatemini.config.model.schema import ResultsConfig
 from gatemini.output.store.results import ResultStore
 from gatemini.policy.flow.labels import Held
 from gatemini.policy.principal import Principal, local
@@ -42,3 +43,10 @@ class Session:
     def close(self) -> None:
         self.journals.close()
         self.results.close()
+
+
+def store_of(kept: ResultsConfig) -> ResultStore:
+    """Return a new result store with the configured caps."""
+    return ResultStore(
+        memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 from gatemini.errors import (
     ApprovalPending,
+    AuditFailed,
     BackendError,
     BackendProtocol,
     ChainTimeout,
@@ -39,7 +40,7 @@ def fate_of(error: GateminiError, *, in_time: bool) -> Fate:
         return Fate.ANSWERED
     if isinstance(error, ApprovalPending):
         return Fate.HELD
-    if not isinstance(error, BackendError | ChainTimeout):
+    if not isinstance(error, BackendError | ChainTimeout | AuditFailed):
         return Fate.ANSWERED  # refused before it was sent: it would be refused again
     return Fate.FAILED if in_time else Fate.CUT
 

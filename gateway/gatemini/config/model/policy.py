@@ -21,6 +21,9 @@ HOURS = re.compile(
 )
 """`mon-fri 08:00-18:00`: days (all without any), then from and until; past midnight where until is not later."""
 
+PINS_FILE = "gatemini.lock.yaml"
+"""The file of pins, beside the configuration."""
+
 Action = Literal["allow", "deny", "ask"]
 
 
@@ -160,6 +163,10 @@ class PolicyConfig(Strict):
     """Glob over `backend.tool` → hints that replace its own."""
     budgets: BudgetConfig = BudgetConfig()
     """The most that one session may call."""
+    pins: Literal["off", "warn", "enforce"] = "off"
+    """Whether servers are compared with `gatemini.lock.yaml`: not, with a warning, or what is not approved is withheld."""
+    pin_executables: bool = False
+    """Pin the program of a command too, and the files among its arguments, by their hash."""
     approvals: ApprovalsConfig = ApprovalsConfig()
     """How a person is asked."""
     flow: Literal["off", "warn", "ask", "deny"] = "off"

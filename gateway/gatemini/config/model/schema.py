@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from gatemini.config.model.audit import AuditConfig
 from gatemini.config.model.backend import (
     BackendConfig,
     CliTool,
@@ -28,6 +29,7 @@ from gatemini.config.model.policy import PolicyConfig
 from gatemini.folders import from_home
 
 __all__ = [
+    "AuditConfig",
     "BackendConfig",
     "CliTool",
     "CompositeTool",
@@ -312,6 +314,8 @@ class Config(Strict):
     """Which calls are allowed, denied, or asked about."""
     secrets: SecretsConfig = SecretsConfig()
     """Where secrets may come from, and what is hidden."""
+    audit: AuditConfig = AuditConfig()
+    """A log of calls, decisions and changes."""
     context: ContextConfig = ContextConfig()
     """What `gatemini llm-proxy` does to requests."""
     include: tuple[Path, ...] = ()

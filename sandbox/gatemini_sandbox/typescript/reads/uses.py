@@ -11,9 +11,11 @@ from gatemini_sandbox.typescript.nodes import WRAPPERS, arguments_of, text
 from gatemini_sandbox.typescript.reads.method_calls import EACH, callback_of, called, member_name
 from gatemini_sandbox.typescript.reads.origins import Origins
 
-Use = Literal["asked", "taken", "number", "added", "dated", "entered", "sifted", "called", "looped", ""]
+Use = Literal[
+    "asked", "taken", "number", "added", "dated", "entered", "sifted", "called", "held", "looped", ""
+]
 """Asked whether it is there; taken as if it were; taken as a number, added to a number, given to `new Date`; a member of
-it is read, which throws where it is not there; what a filter decides by; called as a method; gone through by
+it is read, which throws where it is not there; what a filter decides by; called as a method, one that looks for text; gone through by
 `for … of`; nothing that matters."""
 NUMBERS: Final[frozenset[Use]] = frozenset(["number", "added", "dated"])
 
