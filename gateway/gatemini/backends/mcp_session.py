@@ -37,6 +37,7 @@ from gatemini.errors import (
     BackendUnreachable,
 )
 from gatemini.model import CallOutcome, Json, Offer, Tool
+from gatemini.text.hidden import note_of
 
 UNDECLARED_LIST_SECONDS = 5.0
 """How long `tools/list` may take at a backend that declares no tools, or for a cursor that may mean the end."""
@@ -209,6 +210,9 @@ class McpSession:
         for start in range(0, len(raw), REPAIRED_AT_ONCE):
             await anyio.lowlevel.checkpoint()
             listing.read(raw[start : start + REPAIRED_AT_ONCE])
+        said = self.facts.instructions if self.facts is not None else None
+        if (hides := note_of("the text of its instructions", said or "")) is not None:
+            notes.append(hides)
         return self._allowed(listing.tools()), notes + listing.repairs
 
     async def _read_pages(self, timeout: float) -> tuple[list[Any], list[str]]:
@@ -283,8 +287,9 @@ class McpSession:
             await self._listed.wait()
 
     async def follow_offers(self, listed: Callable[[list[Offer]], None]) -> None:
-        """List resources and prompts, again after each announced change; at once over where none are declared."""
+        """List resources and prompts, again after each announced change; none at once where none are declared."""
         if self.facts is None or not declares_offers(self.facts.capabilities):
+            listed([])
             return
         while True:
             self.offers_changed = anyio.Event()
