@@ -61,6 +61,9 @@ _PATH = re.compile(PATH)
 _CALLED = re.compile(r"([\w$]+)\s*(?:\?\.)?\(\s*(.?)")
 _APART = re.compile(r"\[[^\]]*\]\s*=\s*(?:await\s+)?")
 _LOST_BACKEND = re.compile(r"""^(?:__backends|globalThis)(?:\.([\w$]+)|\[\s*["']([^"']+)["']\s*\])$""")
+_LOOKED_UP = re.compile(
+    r"\.(match|exec|find|findLast|at|pop|shift|get)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)$"
+)
 _PAGES: Final = "results.chunks("
 
 
@@ -163,7 +166,11 @@ def member_of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
         if len(found.rest) > 1:  # the engine names the last of several reads of the same name
             whole = f"{found.path}.{found.rest[0]}"
         return _null(found, whole, f"{whole}{optional}") or f"{whole} is {nothing}: {found}{_instead(found)}"
-    if said := tool_not_called(whole, error.source, context) or _not_there(error, context):
+    if said := (
+        tool_not_called(whole, error.source, context)
+        or _not_there(error, context)
+        or (_gives_nothing(error) if whole.isidentifier() else None)
+    ):
         return said
     root = re.split(r"[.\[]", whole)[0]
     if re.search(rf"\bcatch\s*\(\s*{re.escape(root)}\b", error.source[:SEARCHED]):
@@ -179,9 +186,12 @@ def _gives_nothing(error: ErrorFacts) -> str | None:
     before = error.source_line[: error.at].rstrip(".?[")
     if before.endswith("]") and (last := re.search(r"\[(-\d+)\]$", before)):
         return f"an index below 0 is no place of an array: write .at({last[1]})"
-    called = re.search(
-        r"\.(match|exec|find|findLast|at|pop|shift|get)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)$", before
-    )
+    called = _LOOKED_UP.search(before)
+    if called is None:
+        name = re.search(r"([\w$]+)$", before)
+        declared = rf"\b(?:const|let|var)\s+{re.escape(name[1])}\s*=([^;\n]*)" if name else "(?!)"
+        given = re.search(declared, error.source[:SEARCHED])
+        called = _LOOKED_UP.search(given[1].rstrip()) if given else None
     if called is None:
         return None
     nothing = "null" if called[1] in ("match", "exec") else "undefined"

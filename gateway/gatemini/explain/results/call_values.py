@@ -26,6 +26,9 @@ THE_RESULT: Final = "the result"
 MOST_STEPS: Final = 4
 """Names that lead to one another."""
 
+MOST_ARGUMENTS: Final = 4_000
+"""Characters of a call's arguments behind which its end is looked for."""
+
 SHOWN_KEYS: Final = 8
 SHOWN_TEXT: Final = 40
 LINES_READ: Final = 20
@@ -38,6 +41,8 @@ PATH: Final = r"[A-Za-z_$][\w$]*(?:\??\.[\w$]+|\[(?:\d+|'[^']*'|\"[^\"]*\")\])*"
 """A plain path such as `r.data[0].id`."""
 _STEP = re.compile(r"\??\.([\w$]+)|\[(\d+)\]|\[(?:'([^']*)'|\"([^\"]*)\")\]")
 _CALL = r"=\s*\(*\s*await\s+([\w$]+)(?:\.([\w$]+)|\[\s*(?:'([^']+)'|\"([^\"]+)\")\s*\])\s*\("
+_AFTER_CALL = re.compile(r"\s*\)*((?:\??\.[\w$]+|\[\d+\])*)\s*(?:!|as\s[^;\n]*)?\)*\s*(?:;|,|\n|$)")
+_NESTED = re.compile(r"[()]|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`")
 _EACH = "map|filter|forEach|find|findIndex|some|every|flatMap"
 _PYTHON_CALL = re.compile(r"[\[({]+(?:[^\[({]*[,:] ?)?(?:datetime\.|Decimal\(|UUID\(|np\.|b')")
 _PYTHON = re.compile(r"[\[({]+\s*(?:'|\d+\s*[,:]|None\b|True\b|False\b)")
@@ -86,10 +91,9 @@ def _of_name(name: str, code: str, context: HintContext, steps: int) -> Found | 
     word = re.escape(name)
     declared = re.findall(rf"\b(?:const|let|var|function|class)\s+{word}(?![\w$])", code)
     assigned = rf"\b(?:const|let|var)\s+{word}\s*(?::[^=;\n]+)?"
-    direct = re.findall(assigned + _CALL, code)
+    direct = list(re.finditer(assigned + _CALL, code))
     if len(declared) == 1 and len(direct) == 1:
-        value = _result(direct[0], context)
-        return None if value is None else Found(name, value)
+        return _assigned(name, direct[0], code, context)
     items = re.findall(rf"\bfor\s*\(\s*(?:const|let|var)\s+{word}\s+of\s+([\w$.]+)\s*\)", code)
     items += re.findall(rf"(?<![\w$.])([\w$.]+)\??\.(?:{_EACH})\(\s*(?:async\s*)?\(?\s*{word}(?![\w$])", code)
     if len(items) == 1 and len(declared) <= 1:
@@ -100,6 +104,31 @@ def _of_name(name: str, code: str, context: HintContext, steps: int) -> Found | 
         of = _other(same[0], name, code, context, steps)
         return Found(name, of.value) if of else None
     return None if declared or items else _taken_apart(name, word, code, context)
+
+
+def _assigned(name: str, call: re.Match[str], code: str, context: HintContext) -> Found | None:
+    """The value of `name = await backend.tool(…)`, or of what is taken from that by plain members."""
+    value = _result(call.groups(), context)
+    after = _AFTER_CALL.match(code, _closing(code, call.end() - 1) + 1)
+    if value is None or after is None:
+        return None
+    steps = [_name(step) for step in _STEP.finditer(after[1])]
+    for at, step in enumerate(steps):
+        inner = _member(value, step)
+        if inner is None:
+            return Found(THE_RESULT, value, tuple(steps[at:]))
+        value = inner
+    return Found(name, value)
+
+
+def _closing(code: str, opening: int) -> int:
+    """Where the parenthesis is that closes the one at `opening`, or some place behind which nothing follows."""
+    depth = 0
+    for part in _NESTED.finditer(code, opening, opening + MOST_ARGUMENTS):
+        depth += {"(": 1, ")": -1}.get(part[0], 0)
+        if not depth:
+            return part.start()
+    return len(code)
 
 
 def _other(path: str, name: str, code: str, context: HintContext, steps: int) -> Found | None:
