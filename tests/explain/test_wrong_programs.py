@@ -77,6 +77,10 @@ FAILING = {
         "const r = await demo.echo({ content: '{\"id\":1}\\n{\"id\":2}' });\nreturn r.map((x) => x.id);",
         "it holds JSON in each line: use r.content.trim().split(\"\\n\").map((line) => JSON.parse(line))",
     ),
+    "JSON with a heading that is parsed": (
+        "const r = await demo.echo({ body: 'Found 2:\\n[{\"id\": 1}, {\"id\": 2}]' });\nconst t = r.body;\nreturn JSON.parse(t).length;",
+        'it holds JSON with other text around it: use JSON.parse(t.slice(t.indexOf("["), t.lastIndexOf("]") + 1))',
+    ),
     "JSON behind a heading": (
         "const r = await demo.echo({ content: 'Found 2:\\n[{\"id\": 1}, {\"id\": 2}]' });\nreturn r.map((x) => x.id);",
         "use JSON.parse(r.content.slice(r.content.indexOf(\"[\"), r.content.lastIndexOf(\"]\") + 1))",

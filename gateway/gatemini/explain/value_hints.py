@@ -10,7 +10,16 @@ from typing import Final
 
 from gatemini.explain.error_facts import SEARCHED, ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.not_available import METHODS
-from gatemini.explain.results.call_values import PATH, THE_RESULT, Found, Long, find, how_to_read, lists_in
+from gatemini.explain.results.call_values import (
+    PATH,
+    THE_RESULT,
+    Found,
+    Long,
+    awaited,
+    find,
+    how_to_read,
+    lists_in,
+)
 from gatemini.explain.results.missing_members import OF_ARRAYS, OF_TEXT, missing_members, value_at
 from gatemini.text.shorten import closest, listed, shorten
 
@@ -119,10 +128,12 @@ def parsed_twice(error: ErrorFacts, context: HintContext) -> str | None:
     text = error.source_line
     if error.name != "SyntaxError" or "JSON.parse" not in text:
         return None
-    inner = re.search(r"JSON\.parse\(\s*(.*?)\s*\)?\s*\)?;?\s*$", text)
+    inner = re.search(rf"JSON\.parse\(\s*({PATH})\s*\)", text) or re.search(
+        r"JSON\.parse\(\s*(.*?)\s*\)?\s*\)?;?\s*$", text
+    )
     shown = shorten(inner[1], 40) if inner and inner[1] else "it"
-    found = find(shown, error.source, context)
-    if found is not None and not found.rest and isinstance(found.value, dict) and (how := how_to_read(found)):
+    found = find(shown, error.source, context) or (awaited(inner[1], context) if inner else None)
+    if found is not None and not found.rest and (how := how_to_read(found)):
         return f"{found}: {how}"
     if re.search(r"'(?:object|\[object)|\[object Object\]|token: 'o", error.message):
         use = (

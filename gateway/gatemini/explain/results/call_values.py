@@ -121,6 +121,13 @@ def _assigned(name: str, call: re.Match[str], code: str, context: HintContext) -
     return Found(name, value)
 
 
+def awaited(expression: str, context: HintContext) -> Found | None:
+    """The text that `await backend.tool(…)` gives, as `answer`."""
+    call = re.match(_CALL, f"={expression}")
+    value = _result(call.groups(), context) if call else None
+    return Found("answer", value) if isinstance(value, str) else None
+
+
 def _closing(code: str, opening: int) -> int:
     """Where the parenthesis is that closes the one at `opening`, or some place behind which nothing follows."""
     depth = 0
@@ -255,7 +262,8 @@ def _written(text: str) -> tuple[str, str]:
     if _PYTHON.match(bare):
         return "a Python literal (single quotes, None), not JSON", "ask the tool for JSON"
     begin, end = min(filter(lambda at: at >= 0, map(bare.find, "[{")), default=-1), max(map(bare.rfind, "]}"))
-    if 0 <= begin < end and _is_json(bare[begin : end + 1]) and end - begin > len(bare) // 2:
+    most_of_it = end - begin > len(bare) // 2 or bare.startswith("```")
+    if 0 <= begin < end and most_of_it and _is_json(bare[begin : end + 1]):
         first, last = bare[begin], bare[end]
         return "JSON with other text around it", (
             f'use JSON.parse({{0}}.slice({{0}}.indexOf("{first}"), {{0}}.lastIndexOf("{last}") + 1))'.replace(
