@@ -173,10 +173,12 @@ class App:
         environ: Mapping[str, str] | None = None,
         redactor: Redactor | None = None,
         serving: bool = False,
+        asks: bool = False,
     ) -> AsyncIterator[App]:
         """Run a gateway for the length of the context, without waiting for its backends.
 
-        `serving`: a client will connect, and backends get its capabilities in their handshake. `redactor` learns every
+        `serving`: a client will connect, and backends get its capabilities in their handshake. `asks`: clients come and
+        go, and backends are promised in their handshake that they can be asked. `redactor` learns every
         secret of the configuration; a caller passes one that its log uses too. Raises ConfigError when the
         configuration as a whole cannot be used.
         """
@@ -190,7 +192,7 @@ class App:
         redactor.add(loaded.secrets)
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
-        app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited)
+        app = cls(loaded, cache, redactor, ConnectedClients(expected=serving, later=asks), awaited)
         app.files_read = seen
         async with compute_process(), anyio.create_task_group() as group:
             await group.start(app.manager.run)
@@ -212,10 +214,10 @@ class App:
                 with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                     await app._close()
 
-    def new_session(self) -> Session:
+    def new_session(self, store_type: type[ResultStore] = ResultStore) -> Session:
         """Start the session of one client, with a result store of its own."""
         kept = self.loaded.config.results
-        store = ResultStore(
+        store = store_type(
             memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
         )
         session = Session(store, self.journals.session())

@@ -13,7 +13,7 @@ from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotte
 from gatemini.config.variables.interpolate import Reference, TemplateError, expand, parse_template
 from gatemini_sandbox.check import check_codes
 
-PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
+PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit", "http"))
 """Sections that limit what may happen: an error in one stops the start, defaults never replace it."""
 _LEFT_OUT_ALONE = frozenset(("aliases", "composite_tools"))
 """Sections of which a wrong entry is left out and the others stay."""

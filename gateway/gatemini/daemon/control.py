@@ -15,6 +15,7 @@ from gatemini import __version__
 from gatemini.daemon.hello import Hello
 
 if TYPE_CHECKING:
+    from gatemini.app import App
     from gatemini.daemon.server import Daemon
 
 
@@ -27,13 +28,14 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
             answer = {"ok": True, "pid": os.getpid(), "drain_seconds": daemon.drain_seconds}
         case other:
             answer = {"ok": False, "error": f"the daemon ({__version__}) does not know the command {other}"}
-    await _send(sock, orjson.dumps(answer, default=str) + b"\n")
+    await send_line(sock, answer)
     if hello.control in ("stop", "restart"):
         daemon.stop(restart=hello.control == "restart", now=bool(hello.arguments.get("now")))
 
 
-async def _send(sock: socket.socket, line: bytes) -> None:
-    view = memoryview(line)
+async def send_line(sock: socket.socket, answer: dict[str, Any]) -> None:
+    """Send one document as a line, as far as the other side is there."""
+    view = memoryview(orjson.dumps(answer, default=str) + b"\n")
     while view:
         await anyio.wait_writable(sock)
         try:
@@ -65,17 +67,23 @@ def status(daemon: Daemon) -> dict[str, Any]:
         answer["config_current"] = daemon.config_current
         answer["problems"] = [daemon.redactor.redact(problem) for problem in app.problems()]
         answer["variables_differ"] = sorted(daemon.variables.differing)
-        answer["backends"] = [
-            {
-                "name": each.name,
-                "state": str(each.state),
-                "rss_bytes": each.rss,
-                "restarts": each.restarts,
-                "error": daemon.redactor.redact(each.error) if each.error else None,
-            }
-            for each in app.manager.statuses()
-        ]
+        answer["backends"] = backend_rows(app)
     return answer
+
+
+def backend_rows(app: App) -> list[dict[str, Any]]:
+    """What `status` shows of the backends."""
+    redact = app.chain.redactor.redact
+    return [
+        {
+            "name": each.name,
+            "state": str(each.state),
+            "rss_bytes": each.rss,
+            "restarts": each.restarts,
+            "error": redact(each.error) if each.error else None,
+        }
+        for each in app.manager.statuses()
+    ]
 
 
 def _session(connection: Any) -> dict[str, Any]:

@@ -22,13 +22,12 @@ from gatemini.config.load import load_config
 from gatemini.config.variables.redaction import Redactor, start_log
 from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control
-from gatemini.daemon.hello import MAX_HELLO_BYTES, Hello, Variables, read_hello
+from gatemini.daemon.hello import Hello, Variables, first_line, read_hello
 from gatemini.daemon.listener import Listener, LockLost, peer_uid
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions import Sessions
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
-from gatemini.protocol.stdio.stdio_streams import READ_CHUNK
 from gatemini.proxy.places import STARTED, PlaceRefused
 from gatemini.upkeep.reload import file_state
 from gatemini.upkeep.slow_secrets import Awaited
@@ -233,7 +232,7 @@ class Daemon:
                 return
             line, begun = b"", b""
             with anyio.move_on_after(HELLO_SECONDS):
-                line, begun = await _first_line(sock)
+                line, begun = await first_line(sock)
             hello = read_hello(line)
             if hello is None:
                 return
@@ -333,24 +332,6 @@ class Daemon:
             files |= {folder / ".env" for folder in folders}
         stamps = stamps_of(files)
         return stamps if self.config_current else None
-
-
-async def _first_line(sock: socket.socket) -> tuple[bytes, bytes]:
-    """The first line of a connection, and what is behind it already."""
-    data = b""
-    while b"\n" not in data and len(data) < MAX_HELLO_BYTES:
-        await anyio.wait_readable(sock)
-        try:
-            more = sock.recv(READ_CHUNK)
-        except BlockingIOError:
-            continue
-        except OSError:
-            break
-        if not more:
-            break
-        data += more
-    line, _, rest = data.partition(b"\n")
-    return line, rest
 
 
 def _installed_version(of_client: str) -> str:

@@ -23,6 +23,8 @@ class Session:
     journals: SessionJournals = field(default_factory=lambda: JournalBook().session())
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     client: str | None = None
+    shared: bool = False
+    """Whether several clients may be in it, of which one does not know of the others."""
     log_level: str = DEFAULT_LOG_LEVEL
     """Least level of backends' log messages that a client of the handshake era receives."""
 

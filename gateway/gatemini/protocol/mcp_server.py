@@ -46,8 +46,11 @@ _NOTIFICATIONS: dict[str, type[types.ServerNotification]] = {
 Context = ServerRequestContext[Any, Any]
 
 
-def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
-    """Return an SDK server for one client session, which translates between the SDK and `surface`."""
+def build_server(surface: Surface, shortcut: Shortcut | None = None) -> Server[Any]:
+    """Return an SDK server for one client session, which translates between the SDK and `surface`.
+
+    `shortcut` may serve calls without it later on, where the client is on a pair of pipes.
+    """
     feed = Feed(surface)
     handlers = _Handlers(surface, feed)
 
@@ -59,7 +62,8 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
             group.cancel_scope.cancel()
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
-        shortcut.learn(context, server.server_info_stamp)
+        if shortcut is not None:
+            shortcut.learn(context, server.server_info_stamp)
         return await call_and_ask(surface, context, params, lambda run: _with_relay(surface, context, run))
 
     server: Server[Any] = _Server(
@@ -79,6 +83,8 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         on_subscribe_resource=handlers.subscribe,
         on_unsubscribe_resource=handlers.unsubscribe,
         on_subscriptions_listen=handlers.listen,
+        # Without it the SDK lists all tools before each call over HTTP, for headers that none of ours declares.
+        get_tool_input_schema=lambda _: None,
     )
     # Not constructor arguments: the SDK warns there that newer revisions lack these methods, which older clients use.
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, handlers.set_log_level)

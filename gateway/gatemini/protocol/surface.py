@@ -73,6 +73,10 @@ class Surface:
             self._definitions = self.redactor.value(self._tools.catalog.definitions())
         return self._definitions
 
+    def renew_definitions(self) -> None:
+        """Let the next list of tools say what is there now, for clients that connect anew to the same session."""
+        self._definitions = None
+
     def instructions(self) -> str:
         return self.redactor.redact(instructions(self._tools.catalog.inventory()))
 

@@ -24,6 +24,7 @@ from gatemini.config.model.backend import (
     ToolFilter,
 )
 from gatemini.config.model.context import ContextConfig
+from gatemini.config.model.http import HttpConfig
 from gatemini.folders import from_home
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "DaemonConfig",
     "Duration",
     "HealthConfig",
+    "HttpConfig",
     "OutputConfig",
     "PoolConfig",
     "Prerequisite",
@@ -302,6 +304,8 @@ class Config(Strict):
     """Stored results."""
     daemon: DaemonConfig = DaemonConfig()
     """The process that serves all clients."""
+    http: HttpConfig = HttpConfig()
+    """`gatemini serve --http`."""
     secrets: SecretsConfig = SecretsConfig()
     """Where secrets may come from, and what is hidden."""
     context: ContextConfig = ContextConfig()

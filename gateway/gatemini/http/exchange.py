@@ -1,0 +1,139 @@
+"""One request in progress, and the clients that wait for its answer: usually one, more when a balancer repeats it.
+
+The request runs in a task of the server, so that it outlives the connection it came on while somebody waits for it.
+Nobody waiting cancels it at once. A client that does not read holds it back, not the memory of the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+from starlette.types import Message, Receive, Scope, Send
+
+KEPT_BYTES = 8 << 20
+"""Bytes of an answer that are kept for a client that joins; a longer one cannot be joined any more."""
+UNSENT_BYTES = 1 << 20
+"""Bytes that may wait for the client that reads fastest."""
+
+Run = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Exchange:
+    """A request that is being answered."""
+
+    def __init__(self, scope: Scope, body: bytes) -> None:
+        self._request = scope
+        self._body: bytes | None = body
+        self._messages: list[Message] = []
+        self._dropped = 0
+        self._kept = self._unsent = 0
+        self._read = 0
+        self._changed = anyio.Event()
+        self._taken = anyio.Event()
+        self.scope = anyio.CancelScope()
+        self.over = anyio.Event()
+        """Set when the answer is complete, when nobody waits for it any more, and when it may not be given."""
+        self.finished = anyio.Event()
+        """Set when the SDK has answered or was cancelled."""
+        self.ended = anyio.Event()
+        """Set when nothing of it runs any more."""
+        self.done = self.left = False
+        self.waiting = 0
+        self.chain: str | None = None
+        """The id of the chain that was cut off with the request, if one was."""
+
+    @property
+    def can_join(self) -> bool:
+        return not self._dropped and not self.left
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._messages) or self._dropped > 0
+
+    async def run(self, app: Run) -> None:
+        """Let the SDK answer the request; what it sends goes to all that wait."""
+        try:
+            with self.scope:
+                await app(self._request, self._receive, self._send)
+        finally:
+            self.done = True
+            self.finished.set()
+            self.over.set()
+            self._note()
+
+    async def _receive(self) -> Message:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await anyio.sleep_forever()  # its client may leave while another waits: the server cancels it then
+        raise AssertionError
+
+    async def _send(self, message: Message) -> None:
+        size = len(message.get("body", b""))
+        self._messages.append(message)
+        self._kept += size
+        self._unsent += size
+        while self._kept > KEPT_BYTES and self._dropped < self._read:
+            self._kept -= len(self._messages.pop(0).get("body", b""))
+            self._dropped += 1
+        self._note()
+        while self._unsent > UNSENT_BYTES and not self.left:
+            self._taken = anyio.Event()
+            await self._taken.wait()
+
+    def _note(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def follow(self, receive: Receive, send: Send) -> bool:
+        """Send one client the answer from its beginning; whether it got all of it."""
+        self.waiting += 1
+        finished = False
+        try:
+            async with anyio.create_task_group() as tasks:
+
+                async def watch() -> None:
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(watch)
+                await self._copy(send)
+                finished = True
+                tasks.cancel_scope.cancel()
+        finally:
+            self.waiting -= 1
+            if not finished and not self.waiting:
+                self.leave()
+        return finished
+
+    async def _copy(self, send: Send) -> None:
+        position = 0
+        while True:
+            while position < self._dropped + len(self._messages):
+                message = self._messages[position - self._dropped]
+                await send(message)
+                position += 1
+                if position > self._read:
+                    self._read = position
+                    self._unsent -= len(message.get("body", b""))
+                    self._taken.set()
+            if self.done:
+                return
+            await self._changed.wait()
+
+    def leave(self) -> None:
+        """Stop: nobody waits, or the answer may not be given any more."""
+        self.left = True
+        self.over.set()
+        self._taken.set()
+
+
+async def refuse(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    """Answer with a whole JSON document."""
+    length = (b"content-length", str(len(body)).encode())
+    all_headers: list[Any] = [(b"content-type", b"application/json"), length, *headers]
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
+    await send({"type": "http.response.body", "body": body})
