@@ -35,12 +35,12 @@ from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
-from gatemini.output.store.results import ResultStore
+from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
 from gatemini.protocol.answers.discovery_tools import Catalog
 from gatemini.protocol.budgets import budget_for
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.client_session import Session, open_session
 from gatemini.protocol.questions.clients import ConnectedClients
 from gatemini.protocol.questions.parking import Parking
 from gatemini.protocol.registration.admission import Admission
@@ -214,13 +214,10 @@ class App:
                 with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                     await app._close()
 
-    def new_session(self, store_type: type[ResultStore] = ResultStore) -> Session:
-        """Start the session of one client, with a result store of its own."""
-        kept = self.loaded.config.results
-        store = store_type(
-            memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
-        )
-        session = Session(store, self.journals.session())
+    def new_session(self, principal: Principal | None = None, *, shared: bool = False) -> Session:
+        """Start the session of one client, or of clients that share one (`shared`)."""
+        owner = principal or local("stdio")
+        session = open_session(self.loaded.config.results, self.journals.session(), owner, shared=shared)
         self._sessions.append(session)
         return session
 
@@ -239,6 +236,8 @@ class App:
         self.clients.forget(session.id)
         self.manager.end_session(session.id)
         self.tracker.end_session(session.id)
+        if self.chain.door is not None:
+            self.chain.door.end_session(session.id)
         session.close()
         self._sessions.remove(session)
         self._last_client = session.client or self._last_client

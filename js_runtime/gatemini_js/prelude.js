@@ -3,7 +3,7 @@
 // A tool call only puts a line into the outbox and returns a promise. The host runs the guest until it is idle,
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
-(function (values, encoding, shims, locale, timers, backends, terminal, protocol) {
+(function (values, encoding, shims, locale, timers, ToolError, backends, terminal, protocol) {
   "use strict";
   const { own, expose, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
   const { encode, conversionNote } = encoding;
@@ -76,23 +76,6 @@
     const error = new own.TypeError(name + "(…) is a promise here and was " + how + ": put `await` in front of the call");
     if (entry !== undefined) placeStack(error, entry.stack);
     return error;
-  }
-
-  class ToolError extends own.Error {
-    constructor(message, fields) {
-      super(message);
-      define(this, "name", { __proto__: null, value: "ToolError", writable: true, configurable: true });
-      const put = (key, value) =>
-        define(this, key, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
-      if (typeof fields === "object" && fields !== null) {
-        if (typeof fields.name === "string") this.name = fields.name;
-        put("tool", fields.tool);
-        put("backend", fields.backend);
-        if (fields.code !== undefined && fields.code !== null) put("code", fields.code);
-        if (fields.structured !== undefined && fields.structured !== null) put("structured", fields.structured);
-        if (typeof fields.hint === "string") put("hint", fields.hint);
-      }
-    }
   }
 
   function stackAbove(callee) {

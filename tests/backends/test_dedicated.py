@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
-from gatemini.backends.callers import Caller
+from gatemini.backends.calls.callers import Caller
 from gatemini.backends.calls.retry import with_retries
 from gatemini.backends.fallback_chain import FALLBACK_META, candidates
 from gatemini.config.model.backend import RetryConfig

@@ -10,13 +10,20 @@ from typing import TypeVar
 import anyio
 
 from gatemini.backends.actor import Backend
-from gatemini.backends.callers import Caller, ProgressFn
+from gatemini.backends.calls.callers import Caller, ProgressFn
 from gatemini.backends.calls.failures import not_answered
 from gatemini.backends.calls.retry import with_retries
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.status import State
-from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, BackendUnreachable, ResultTooLarge
-from gatemini.model import CallOutcome, Json
+from gatemini.errors import (
+    BackendError,
+    BackendProtocol,
+    BackendTimeout,
+    BackendUnreachable,
+    PolicyError,
+    ResultTooLarge,
+)
+from gatemini.model import CallOutcome, Json, Tool
 
 _T = TypeVar("_T")
 
@@ -25,6 +32,8 @@ FALLBACK_META = "gatemini/fallback"
 
 FindInstance = Callable[[Backend, Caller, float], Awaitable[Backend]]
 """Gives the instance of a backend that serves a caller, before a deadline."""
+
+Admit = Callable[[Tool], Awaitable[None]]
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +48,8 @@ class Call:
     deadline: float
     on_progress: ProgressFn | None
     caller: Caller
+    admit: Admit | None = None
+    """Called with the tool of a fallback before it is called; raises PolicyError."""
 
 
 async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcome:
@@ -117,8 +128,13 @@ async def fall_back(
             await instance.ready(ready_by)
             if call.tool not in instance.tools:
                 continue
+            if call.admit is not None:
+                await call.admit(instance.tools[call.tool])
             rest = replace(call, timeout=call.deadline - anyio.current_time())
             outcome = await call_tool(instance, rest, ready_by)
+        except PolicyError as refused:
+            error.hint = "; ".join(filter(None, (error.hint, f"its fallback was refused: {refused.message}")))
+            continue
         except BackendError as another:
             logger.info("fallback %s of %s failed too: %s", name, first.config.name, another.message)
             if another.sent and not backend.repeatable(call.tool):

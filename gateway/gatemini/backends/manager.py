@@ -16,10 +16,10 @@ from anyio.abc import TaskStatus
 
 from gatemini import __version__
 from gatemini.backends.actor import Backend
-from gatemini.backends.callers import NOBODY, Caller, Clients, ProgressFn
+from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
-from gatemini.backends.fallback_chain import Call, call_tool, candidates, fall_back, read
+from gatemini.backends.fallback_chain import Admit, Call, call_tool, candidates, fall_back, read
 from gatemini.backends.instances import Instances
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.snapshot import measure_memory, status_of
@@ -237,15 +237,16 @@ class Manager:
         timeout: float,
         on_progress: ProgressFn | None = None,
         caller: Caller = NOBODY,
+        admit: Admit | None = None,
     ) -> CallOutcome:
         """Call one tool, waiting for a starting backend; raises the `BackendError` that names the cause.
 
         The `caller` selects the instance of a dedicated backend, and gets questions and notifications meanwhile. Where
         the call certainly did not run (or may run twice), the backends of `fallback_chain` that have the tool are tried;
-        then the outcome names the one that answered. Getting ready may take each of them an equal part of the time.
+        then the outcome names the one that answered; `admit` raises PolicyError for one that may not. Getting ready may take each of them an equal part of the time.
         """
         deadline = anyio.current_time() + timeout
-        call = Call(tool, arguments, timeout, deadline, on_progress, caller)
+        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit)
         first = self._find(backend)
 
         async def call_own(own: Backend) -> CallOutcome:

@@ -12,7 +12,15 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from gatemini.backends.callers import LEVELS, LOGGED, METHOD_NOT_FOUND, NOBODY, Caller, Clients, ProgressFn
+from gatemini.backends.calls.callers import (
+    LEVELS,
+    LOGGED,
+    METHOD_NOT_FOUND,
+    NOBODY,
+    Caller,
+    Clients,
+    ProgressFn,
+)
 from gatemini.backends.conversation.handshake import Handshake, SavedFacts, as_object
 from gatemini.backends.conversation.input_required import answers_to, asks_for_input
 from gatemini.backends.conversation.offers import declares_offers, list_offers

@@ -20,7 +20,7 @@ import anyio.to_thread
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.chain.replay.trace import Entry
+from gatemini.chain.replay.recorded_calls import Entry
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of
 from gatemini.chain.values.handles import answer_results_call, spoken_method

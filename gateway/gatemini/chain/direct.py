@@ -9,7 +9,7 @@ from gatemini.chain.code.parse import Describe, JsonBatch, JsonCall, SingleCall
 from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.chain.replay.trace import Entry, arguments_text
+from gatemini.chain.replay.recorded_calls import Entry, arguments_text
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of

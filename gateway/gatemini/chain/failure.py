@@ -9,7 +9,7 @@ from typing import Any
 
 from gatemini.chain.client import CallRecord
 from gatemini.chain.replay.outcome import Outcome
-from gatemini.chain.replay.trace import Trace
+from gatemini.chain.replay.recorded_calls import RecordedCalls
 from gatemini.chain.services import ChainServices
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.discovery.types.typescript import argument_types, signature
@@ -110,7 +110,7 @@ def explain(
     records: Sequence[CallRecord],
     services: ChainServices,
     budget: SizeLimit,
-    trace: Trace | None = None,
+    trace: RecordedCalls | None = None,
 ) -> str:
     """The whole error text within `budget`, cause first."""
     if failure.batch is not None:
@@ -149,7 +149,7 @@ def explain(
     return render_error(report, budget=budget)
 
 
-def hint_context(services: ChainServices, program: Facts | None, trace: Trace | None) -> HintContext:
+def hint_context(services: ChainServices, program: Facts | None, trace: RecordedCalls | None) -> HintContext:
     """What hints may look up: in the gateway, in the code, and in the results of its calls."""
     registry = services.registry
 

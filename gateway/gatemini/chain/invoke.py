@@ -10,7 +10,6 @@ import copy
 import json
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from gatemini.backends.callers import LOGGED, AskFn, Caller, ProgressFn
+from gatemini.backends.calls.callers import LOGGED, AskFn, Caller
 from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
@@ -26,7 +25,7 @@ from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.chain.replay.trace import Entry, Trace
+from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import mismatch
 from gatemini.chain.values.resources import (
@@ -34,6 +33,7 @@ from gatemini.chain.values.resources import (
     GET_PROMPT,
     LIST_RESOURCES,
     READ_RESOURCE,
+    READING,
     address_of,
     contents_value,
     listed_value,
@@ -45,6 +45,7 @@ from gatemini.config.model.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
+    ApprovalPending,
     BackendError,
     BackendProtocol,
     ChainTimeout,
@@ -57,6 +58,7 @@ from gatemini.errors import (
 from gatemini.explain.error_fields import brief, error_fields
 from gatemini.model import Json, Tool
 from gatemini.output.store.results import ResultStore
+from gatemini.policy.door import Reach
 from gatemini.text.shorten import shorten
 from gatemini.text.size_limit import weight
 
@@ -88,11 +90,13 @@ class Invoker:
     services: ChainServices
     results: ResultStore
     time: ChainTime
-    trace: Trace
+    trace: RecordedCalls
     run_composite: Callable[[Tool, Json, Entry, Invoker], Awaitable[Outcome]]
     client: ChainClient = NO_CLIENT
     dry_run: DryRun | None = None
     path: tuple[str, ...] = ()
+    chain: str = ""
+    """The id of the chain."""
     records: list[CallRecord] = field(default_factory=list)
     guests: dict[int, anyio.Semaphore] = field(default_factory=dict)
     """By depth: bounds the composite tools of this chain that run at once."""
@@ -117,7 +121,7 @@ class Invoker:
         )
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
-    def nested(self, name: str, trace: Trace) -> Invoker:
+    def nested(self, name: str, trace: RecordedCalls) -> Invoker:
         """Return the invoker for the code of a composite tool: same limits and records, its own trace."""
         inner = copy.copy(self)
         inner.trace, inner.path = trace, (*self.path, name)
@@ -213,18 +217,19 @@ class Invoker:
         if spelled == READ_RESOURCE and (uri := address_of(arguments)) is not None:
             return await self._read_resource(record, entry, backend, uri)
         try:
-            tool = await self._find(backend, spelled)
+            tool = await self.services.find(backend, spelled, self._time_left)
         except ToolNotFound:
             if spelled not in BESIDE_TOOLS:
                 raise
             return await self._beside_tools(record, entry, backend, spelled, arguments)
         record.tool = tool.qualified
         checked, notes = check(tool, arguments, signature, digits)
+        await self._admit(record, tool, checked)
         if tool.backend == COMPOSITE_BACKEND:
             record.sent = True
             made = await self.run_composite(tool, checked, entry, self)
             if raw and made.fate is Fate.ANSWERED:
-                return _as_result(made, notes)
+                return made.as_result(notes)
             return replace(made, notes=(*notes, *made.notes)) if notes else made
         if self.dry_run is not None and not tool.read_only:
             return self.dry_run.hold(tool, checked, notes)
@@ -238,12 +243,26 @@ class Invoker:
                 tool.name,
                 checked,
                 timeout=timeout,
-                on_progress=self._progress_of(record),
+                on_progress=self.client.progress_of(record),
                 caller=self.caller,
+                admit=None if record.admission is None else partial(self._admit, record, arguments=checked),
             )
         record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
         notes = (*notes, *outcome.notes)
         return self._value(tool, outcome.result, notes, raw)
+
+    async def _admit(self, record: CallRecord, tool: Tool, arguments: Json) -> None:
+        """Pass the door. Raises PolicyDenied, ApprovalDenied or ApprovalPending for a call that may not leave.
+
+        A call passes it again for each backend of a fallback chain, which is another backend's tool.
+        """
+        door = self.services.door
+        if door is None:
+            return
+        record.settle("fell back", ms=(time.monotonic() - record.started) * 1000)
+        facts = door.facts(tool, arguments, self.client.who, self.caller.session or "", self.chain)
+        reach = Reach(self.caller.can, self.caller.ask, self.time.standing_still)
+        record.admission = await door.admit(facts, reach)
 
     def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
         """Return the value for the code of a backend's answer."""
@@ -272,7 +291,9 @@ class Invoker:
     ) -> Outcome:
         """Read a resource, list resources or get a prompt, where no tool has that name."""
         if spelled == LIST_RESOURCES:
-            offers = await self._read(record, entry, backend, lambda s, left: s.list_offers(timeout=left))
+            offers = await self._read(
+                record, entry, backend, spelled, {}, lambda s, left: s.list_offers(timeout=left)
+            )
             return Outcome(True, listed_value(offers))
         if spelled == GET_PROMPT:
             name, given = prompt_of(backend, arguments)
@@ -280,6 +301,8 @@ class Invoker:
                 record,
                 entry,
                 backend,
+                spelled,
+                {"name": name, "arguments": given},
                 lambda s, left: s.get_prompt(name, given, timeout=left, caller=self.caller),
             )
             return Outcome(True, prompt)
@@ -290,7 +313,12 @@ class Invoker:
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
         result = await self._read(
-            record, entry, backend, lambda s, left: s.read_resource(uri, timeout=left, caller=self.caller)
+            record,
+            entry,
+            backend,
+            READ_RESOURCE,
+            {"uri": uri},
+            lambda s, left: s.read_resource(uri, timeout=left, caller=self.caller),
         )
         value = contents_value(result, Tool(backend, READ_RESOURCE), self.results.save_blob)
         return Outcome(True, value.value, tuple(value.notes))
@@ -300,33 +328,15 @@ class Invoker:
         record: CallRecord,
         entry: Entry,
         backend: str,
+        member: str,
+        arguments: Json,
         send: Callable[[McpSession, float], Awaitable[_T]],
     ) -> _T:
+        await self._admit(record, Tool(backend, member, annotations=READING), arguments)
         async with self._in_flight:
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
             return await self.services.backends.read(backend, send, timeout=timeout, caller=self.caller)
-
-    async def _find(self, backend: str, spelled: str) -> Tool:
-        """Return the tool; wait for a backend that is still connecting."""
-        try:
-            return self.services.registry.find(backend, spelled)
-        except GateminiError:
-            if self.services.backends.state(backend) not in ("starting", "stopped"):
-                raise
-            # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
-            fallbacks = self.services.backends.config(backend).fallback_chain
-            most = self._time_left(backend) / (1 + len(fallbacks))
-            try:
-                await self.services.backends.wait_ready(backend, most)
-            except BackendError:
-                # Without the annotations of the fallback: the backend may start in time and take the call itself.
-                for name in fallbacks:
-                    with suppress(GateminiError):
-                        tool = self.services.registry.find(name, spelled)
-                        return replace(tool, backend=backend, namespace=None, annotations={})
-                raise
-            return self.services.registry.find(backend, spelled)
 
     def _time_left(self, backend: str) -> float:
         """Return the seconds this call may take. Raises ChainTimeout when the chain's own time is over."""
@@ -353,13 +363,6 @@ class Invoker:
         if self.client.caller.tell is not None:
             self.client.caller.tell(backend, method, params)
 
-    def _progress_of(self, record: CallRecord) -> ProgressFn | None:
-        """Return the listener for progress of one call, where the client wants it."""
-        on_progress = self.client.on_call_progress
-        if on_progress is None:
-            return None
-        return lambda done, total, message: on_progress(record, done, total, message)
-
     def _within_limit(self, record: CallRecord) -> None:
         most = self.config.max_calls
         if record.id > most:
@@ -372,25 +375,16 @@ class Invoker:
         """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
         if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
             return Fate.ANSWERED
-        if not isinstance(exc, BackendError | ChainTimeout):
+        if not isinstance(exc, BackendError | ChainTimeout | ApprovalPending):
             return Fate.ANSWERED  # refused before it was sent: it would be refused again
         return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 
     def _finish(self, record: CallRecord, outcome: str) -> None:
         record.outcome = outcome
         record.ms = (time.monotonic() - record.started) * 1000
+        record.settle(outcome, ms=record.ms)
         self.services.tracker.record_call(
             record.tool, record.backend, record.ms, outcome == "ok", record.bytes
         )
         if self.client.on_call_done is not None:
             self.client.on_call_done(record)
-
-
-def _as_result(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
-    """Return a composite tool's value, or the error of its code, as the MCP result that `raw` returns."""
-    value = outcome.value if outcome.ok else str(outcome.value.get("message"))
-    text = value if isinstance(value, str) else outcome.json()
-    result: Json = {"content": [{"type": "text", "text": text}], "isError": not outcome.ok}
-    if isinstance(value, dict):
-        result["structuredContent"] = outcome.value
-    return Outcome(True, result, (*notes, *outcome.notes))

@@ -28,10 +28,11 @@ from gatemini.chain.failure import (
 )
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.dry_run import DryRun
+from gatemini.chain.replay.interruption import interruption, interruption_by
 from gatemini.chain.replay.journal import Journal, SessionJournals
 from gatemini.chain.script import run_script
 from gatemini.chain.services import ChainServices
-from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
+from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, SandboxFault
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.report import BUDGET
@@ -119,8 +120,7 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
         return _failed(of_error(exc), request, services, chain, refused=isinstance(exc, ResumeRefused))
     except BaseException as exc:
         if chain is not None:
-            why = "met an error of the gateway" if isinstance(exc, Exception) else "was cancelled"
-            request.journals.end(chain.journal, interrupted=why, told=False)
+            request.journals.end(chain.journal, interrupted=interruption_by(exc), told=False)
         raise
     value.notes += [*_rerun_notes(request, chain, ""), *request.notes]
     meta = chain.meta()  # reducing the value is not part of the chain's time
@@ -152,6 +152,7 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
         run_composite,
         request.client,
         DryRun() if dry else None,
+        chain=journal.id,
     )
     return _Chain(invoker, journal)
 
@@ -235,24 +236,13 @@ def _failed(
     records = chain.invoker.records if chain is not None else []
     trace = chain.invoker.trace if chain is not None else None
     if chain is not None:
-        why = chain.journal.why if refused else _interruption(failure, chain)
+        why = chain.journal.why if refused else interruption(failure.facts, chain.invoker.trace)
         failure.notes += _rerun_notes(request, chain, why, named=not refused)
     text = explain(failure, request.code, records, services, request.error_room, trace)
     meta = chain.meta() if chain is not None else NO_META
     return ChainAnswer(
         {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, weight(text)
     )
-
-
-def _interruption(failure: Failure, chain: _Chain) -> str:
-    """What kept the chain from its end, if that was not its own code; "" if it was."""
-    limit = failure.facts.limit or failure.facts.code
-    # The other limits are the code's own doing: the same code would meet them again.
-    if limit in OUT_OF_TIME:
-        return "was over its time"
-    if isinstance(limit, str) and limit.startswith("sandbox."):
-        return "lost its sandbox"
-    return "lost a backend" if chain.invoker.trace.broken else ""
 
 
 def _rerun_notes(request: ChainRequest, chain: _Chain, interrupted: str, *, named: bool = True) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -13,7 +14,9 @@ from gatemini.chain.deadline import ChainTime
 from gatemini.config.model.schema import CompositeTool, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.types.identifiers import backend_identifiers
+from gatemini.errors import BackendError, GateminiError
 from gatemini.model import Json, Tool
+from gatemini.policy.door import Door
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 from gatemini.unlisted import FIRST_LISTING_SECONDS, Look, Unlisted, none_unlisted
@@ -34,6 +37,8 @@ class ChainServices:
     config: SandboxConfig
     guests: anyio.CapacityLimiter
     discovery: Discovery
+    door: Door | None = None
+    """Decides about every call; None where nothing of a policy is configured. Replaced by a changed configuration."""
     redactor: Redactor = field(default_factory=Redactor)
     """Takes the secrets of the configuration out of what is answered."""
     learn: Callable[[Tool, Any], None] = lambda tool, value: None
@@ -62,6 +67,27 @@ class ChainServices:
     def identifiers(self) -> tuple[Mapping[str, str], Mapping[str, Sequence[str]]]:
         """(global identifier → name, ambiguous identifier → the names that share it)."""
         return backend_identifiers(self.backend_names())
+
+    async def find(self, backend: str, spelled: str, time_left: Callable[[str], float]) -> Tool:
+        """Return the tool that a call names; a starting backend may take the time that `time_left` gives it."""
+        try:
+            return self.registry.find(backend, spelled)
+        except GateminiError:
+            if self.backends.state(backend) not in ("starting", "stopped"):
+                raise
+            # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
+            fallbacks = self.backends.config(backend).fallback_chain
+            most = time_left(backend) / (1 + len(fallbacks))
+            try:
+                await self.backends.wait_ready(backend, most)
+            except BackendError:
+                # Without the annotations of the fallback: the backend may start in time and take the call itself.
+                for name in fallbacks:
+                    with suppress(GateminiError):
+                        tool = self.registry.find(name, spelled)
+                        return replace(tool, backend=backend, namespace=None, annotations={})
+                raise
+            return self.registry.find(backend, spelled)
 
     def owners(self, tool: str) -> list[str]:
         """The qualified names of the tools with this bare name, or of the one with this alias."""

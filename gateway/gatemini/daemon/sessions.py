@@ -11,6 +11,7 @@ import anyio.to_thread
 from gatemini.chain.replay.journal import KEPT_SECONDS
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.kept_sessions import KeptSessions
+from gatemini.policy.principal import local
 from gatemini.protocol.client_session import Session
 
 if TYPE_CHECKING:
@@ -37,10 +38,10 @@ class Sessions:
         """The session of this token, a new one where there is none."""
         token = hello.token
         if not token:
-            return self._app.new_session()
+            return self._app.new_session(local("socket"))
         known = self._known.get(token)
         if known is None:
-            known = self._known[token] = _Known(self._app.new_session())
+            known = self._known[token] = _Known(self._app.new_session(local("socket")))
             known.connected = 1
             clock = self._app.journals.clock()
             await anyio.to_thread.run_sync(self._kept.restore, token, known.session, clock)

@@ -22,6 +22,7 @@ from gatemini.http.exchange import Exchange, refuse
 from gatemini.http.retries import Key, Retries
 from gatemini.http.session_manager import SessionManager
 from gatemini.http.sessions import HttpSession, HttpSessions, TooManySessions
+from gatemini.protocol.client_session import on_behalf_of
 
 logger = logging.getLogger(__name__)
 
@@ -120,6 +121,7 @@ class Endpoint:
         session = await self._session(call, send)
         if session is None:
             return
+        on_behalf_of(login.principal)
         if login.user is not None:
             scope["user"] = login.user
             auth_context_var.set(login.user)
@@ -130,7 +132,7 @@ class Endpoint:
 
     async def _session(self, call: Call, send: Send) -> HttpSession | None:
         """The session of a request; None where it has none, which is answered."""
-        principal = call.login.principal.id
+        principal = call.login.principal
         if call.modern:
             session = await self._sessions.of_principal(principal, call.envelope.session_key())
             if call.envelope.method == "server/discover" and not session.keyed:

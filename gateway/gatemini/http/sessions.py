@@ -19,8 +19,7 @@ import anyio.to_thread
 from mcp.server.lowlevel import Server
 
 from gatemini.daemon.kept_sessions import KeptSessions
-from gatemini.output.store.results import ResultStore
-from gatemini.output.store.shared import SharedResults
+from gatemini.policy.principal import Principal
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.mcp_server import build_server
 
@@ -103,42 +102,41 @@ class HttpSessions:
     def __len__(self) -> int:
         return len(self._by_key) + len(self._by_id)
 
-    async def of_principal(self, principal: str, key: str | None) -> HttpSession:
+    async def of_principal(self, principal: Principal, key: str | None) -> HttpSession:
         """The session that a client of 2026-07-28 names, or that its principal has. Raises TooManySessions."""
-        place = (principal, key or "")
+        place = (principal.id, key or "")
         found = self._by_key.get(place)
         if found is None:
             async with self._restoring:
                 found = self._by_key.get(place)
                 if found is None:
-                    found = self._opened(place, keyed=key is not None, kept=True)
+                    found = self._opened(principal, place[1], keyed=key is not None, kept=True)
                     clock = self._app.journals.clock()
                     await anyio.to_thread.run_sync(self._kept.restore, _token(place), found.session, clock)
                     self._by_key[place] = found
                     found.known = True
         return found
 
-    def of_id(self, ident: str, principal: str) -> HttpSession | None:
+    def of_id(self, ident: str, principal: Principal) -> HttpSession | None:
         """The session of this `Mcp-Session-Id`, if it is this principal's."""
         found = self._by_id.get(ident)
-        return found if found is not None and found.key[0] == principal else None
+        return found if found is not None and found.key[0] == principal.id else None
 
-    def opened_by_handshake(self, principal: str) -> HttpSession:
+    def opened_by_handshake(self, principal: Principal) -> HttpSession:
         """A session whose id is not known yet. Raises TooManySessions."""
-        return self._opened((principal, ""), keyed=True, kept=False)
+        return self._opened(principal, "", keyed=True, kept=False)
 
     def named(self, session: HttpSession, ident: str) -> None:
         """Reach this session by the id that its client was given."""
         self._by_id[ident] = session
         session.known = True
 
-    def _opened(self, key: tuple[str, str], *, keyed: bool, kept: bool) -> HttpSession:
+    def _opened(self, principal: Principal, key: str, *, keyed: bool, kept: bool) -> HttpSession:
         if len(self) >= self._settings.max or self._tasks is None:
             raise TooManySessions
-        session = self._app.new_session(ResultStore if keyed else SharedResults)
-        session.shared = not keyed
+        session = self._app.new_session(principal, shared=not keyed)
         surface = self._app.surface(session)
-        made = HttpSession(key, session, surface, build_server(surface), keyed, kept)
+        made = HttpSession((principal.id, key), session, surface, build_server(surface), keyed, kept)
         if keyed:
             surface.on_chain = made.chains.__setitem__
         self._tasks.start_soon(self._live, made)

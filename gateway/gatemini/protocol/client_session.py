@@ -6,13 +6,25 @@ A session may outlive one connection; in direct mode there is exactly one.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 
 from gatemini.chain.replay.journal import JournalBook, SessionJournals
+from gatemini.config.model.schema import ResultsConfig
 from gatemini.output.store.results import ResultStore
+from gatemini.output.store.shared import SharedResults
+from gatemini.policy.principal import Principal, local
 
 DEFAULT_LOG_LEVEL = "info"
 """Log level until the client sets one."""
+
+
+_of_request: ContextVar[Principal | None] = ContextVar("gatemini_principal", default=None)
+
+
+def on_behalf_of(principal: Principal) -> None:
+    """Set the principal of the request that the current task serves, where requests log in one by one."""
+    _of_request.set(principal)
 
 
 @dataclass(slots=True)
@@ -25,9 +37,30 @@ class Session:
     client: str | None = None
     shared: bool = False
     """Whether several clients may be in it, of which one does not know of the others."""
+    principal: Principal = field(default_factory=lambda: local("stdio"))
+    """On behalf of which calls are made; its client is the announced name unless a token names one."""
     log_level: str = DEFAULT_LOG_LEVEL
     """Least level of backends' log messages that a client of the handshake era receives."""
+
+    @property
+    def who(self) -> Principal:
+        """The principal of the request at hand, else that of the session, with the name of the client."""
+        if (of_request := _of_request.get()) is not None:
+            return of_request if of_request.client else replace(of_request, client=self.client or "")
+        if self.client and not self.principal.client:
+            self.principal = replace(self.principal, client=self.client)
+        return self.principal
 
     def close(self) -> None:
         self.journals.close()
         self.results.close()
+
+
+def open_session(
+    kept: ResultsConfig, journals: SessionJournals, principal: Principal, *, shared: bool = False
+) -> Session:
+    """Return a session with a result store of its own, in which `shared` results are found by their handle only."""
+    store = (SharedResults if shared else ResultStore)(
+        memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
+    )
+    return Session(store, journals, shared=shared, principal=principal)

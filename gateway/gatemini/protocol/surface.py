@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from gatemini.backends.callers import AskFn
+from gatemini.backends.calls.callers import AskFn
 from gatemini.backends.manager import Manager
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.discovery.search.index import SearchIndex

@@ -156,7 +156,7 @@ class MetaTools:
             session.journals,
             budget.error,
             budget.result,
-            replace(client, caller=replace(client.caller, session=session.id)),
+            replace(client, caller=replace(client.caller, session=session.id), who=session.who),
             notes,
         )
 

@@ -11,7 +11,14 @@ import anyio
 import anyio.abc
 from cachetools import TTLCache
 
-from gatemini.backends.callers import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, Caller, ProgressFn, RpcError
+from gatemini.backends.calls.callers import (
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    AskFn,
+    Caller,
+    ProgressFn,
+    RpcError,
+)
 from gatemini.backends.conversation.call_clock import CallClock
 from gatemini.errors import BackendError
 from gatemini.model import Json

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from gatemini.backends.callers import AskFn, Caller, ProgressFn
+from gatemini.backends.calls.callers import AskFn, Caller, ProgressFn
 from gatemini.backends.calls.failures import copied
 from gatemini.backends.conversation.backend_requests import BackendRequests, Waiter
 from gatemini.backends.conversation.call_clock import CallClock

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gatemini.chain.replay.trace import MOST_BYTES, Trace
+from gatemini.chain.replay.recorded_calls import MOST_BYTES, RecordedCalls
 from gatemini.errors import ResumeRefused
 
 KEPT_SECONDS = 3600.0
@@ -44,7 +44,7 @@ class Journal:
     id: str
     code: bytes
     dry: bool = False
-    trace: Trace = field(default_factory=Trace)
+    trace: RecordedCalls = field(default_factory=RecordedCalls)
     why: str = ""
     """What interrupted the chain."""
     used: float = 0.0

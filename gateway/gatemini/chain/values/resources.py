@@ -16,6 +16,9 @@ GET_PROMPT: Final = "getPrompt"
 BESIDE_TOOLS: Final = frozenset((READ_RESOURCE, LIST_RESOURCES, GET_PROMPT))
 """Members that every backend has, unless a tool has that name."""
 
+READING: Final[Json] = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True}
+"""Annotations of these members. The protocol says so, but a backend keeps to it only as it does to its own hints."""
+
 
 def address_of(given: Any) -> str | None:
     """Return the address of a resource, passed in place of a tool's arguments."""

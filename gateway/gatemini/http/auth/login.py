@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,13 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from gatemini.config.model.http import HttpConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    id: str
-    client: str | None = None
-    scopes: frozenset[str] = frozenset()
+from gatemini.policy.principal import Principal, local
 
 
 class LoginRefused(Exception):
@@ -46,7 +39,7 @@ class Logins:
 
     def __init__(self, config: HttpConfig) -> None:
         self._config = config
-        self._anyone = Login(Principal(f"uid:{os.getuid()}"))
+        self._anyone = Login(local("http"))
 
     async def login(self, scope: Scope, headers: Headers) -> Login:
         """The login of a request. Raises LoginRefused."""

@@ -17,7 +17,7 @@ import anyio.abc
 from anyio.abc import TaskStatus
 from mcp.server.request_state import AESGCMRequestStateCodec
 
-from gatemini.backends.callers import INTERNAL_ERROR, RpcError
+from gatemini.backends.calls.callers import INTERNAL_ERROR, RpcError
 from gatemini.model import Json
 from gatemini.protocol.relay import Relay
 

@@ -14,7 +14,7 @@ from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
-from gatemini.backends.callers import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from gatemini.backends.calls.callers import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from gatemini.model import Json
 
 ELICIT = "elicitation/create"

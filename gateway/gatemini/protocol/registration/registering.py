@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from gatemini.backends.callers import NOBODY, Caller
+from gatemini.backends.calls.callers import NOBODY, Caller
 from gatemini.backends.manager import Manager
 from gatemini.config.registered_backend import dynamic_backend
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, RESERVED, backend_identifier, short_name

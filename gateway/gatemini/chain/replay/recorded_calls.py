@@ -70,7 +70,7 @@ class Entry:
     """Its answer is not kept here: it is read once more where it came from."""
     place: int = 0
     """Its place in order of completion."""
-    inner: Trace | None = None
+    inner: RecordedCalls | None = None
     """The run of a composite tool."""
 
     @property
@@ -93,7 +93,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Trace:
+class RecordedCalls:
     """One run of code: its start, its calls by id, the batches of answers it got."""
 
     meter: Meter = field(default_factory=Meter)
@@ -298,7 +298,7 @@ class Trace:
 
 
 def arguments_text(arguments: Any) -> bytes:
-    """The JSON of a call's arguments, for `Trace.issue`."""
+    """The JSON of a call's arguments, for `RecordedCalls.issue`."""
     try:
         return orjson.dumps(arguments)
     except (orjson.JSONEncodeError, RecursionError):
