@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("config", "check, schema, show"),
     "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
+    "token": ("tokens", "create, list, revoke tokens of HTTP clients"),
     "context": ("context", "trim, fold, filter, mark, meter, compact: steps on a request to a model"),
     "llm-proxy": ("llm_proxy", "a local proxy that makes requests to a model smaller"),
     "sandbox": ("sandbox", "inspect what the sandbox can reach"),

@@ -16,7 +16,8 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from gatemini.config.model.http import HttpConfig
-from gatemini.http.auth.login import Login, LoginRefused, Logins
+from gatemini.http.auth.challenge import LoginRefused
+from gatemini.http.auth.login import Login, Logins
 from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
 from gatemini.http.exchange import Exchange, refuse
 from gatemini.http.retries import Key, Retries
@@ -89,9 +90,10 @@ class Endpoint:
         for each in [each for each in self.open if each.stream or not streams_only]:
             each.stop()
 
-    def end_invalid(self) -> None:
+    async def end_invalid(self) -> None:
         """End what is open on behalf of logins that do not hold any more: a token was revoked or has expired."""
-        for each in [each for each in self.open if not each.login.holds()]:
+        await self._logins.renew([each.login for each in self.open])
+        for each in [each for each in self.open if not self._logins.holds(each.login)]:
             each.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,8 +163,8 @@ class Endpoint:
             self._retries.begin(key, exchange)
             self._tasks.start_soon(self._run, exchange, call, session, key)
         if await exchange.follow(receive, send) and not exchange.begun:
-            if not call.login.holds():
-                raise self._logins.refusal()
+            if not self._logins.holds(call.login):
+                raise self._logins.gone(call.scope)
             await exchange.ended.wait()
             why = (
                 "the gateway is stopping"

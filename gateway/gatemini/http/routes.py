@@ -17,11 +17,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from gatemini.config.model.http import HttpConfig
+from gatemini.http.auth.challenge import WELL_KNOWN
 from gatemini.http.exchange import refuse
 from gatemini.http.network.guard import Guard
 
 PATH = "/mcp"
-WELL_KNOWN = "/.well-known/oauth-protected-resource"
 PROBES = ("/healthz", "/readyz")
 """Paths that balancers ask by address, whatever the host; they tell nothing."""
 BROWSER_HEADERS = ["authorization", "content-type", "mcp-protocol-version", "mcp-session-id", "last-event-id"]

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from gatemini import __version__
 from gatemini.app import App
 from gatemini.daemon.control import backend_rows
+from gatemini.http.auth.challenge import metadata
 from gatemini.http.auth.login import Logins
 from gatemini.http.endpoint import Endpoint
 from gatemini.http.network.connections import BoundedConnection
@@ -59,7 +60,7 @@ class HttpServer:
         self._sock = sock
         self._stop = anyio.Event()
         self._now = False
-        self.logins = Logins(config)
+        self.logins = Logins(lambda: app.loaded.config.http, folder)
         self.manager = SessionManager(
             Server("gatemini", version=__version__),
             json_response=config.response == "json",
@@ -127,7 +128,7 @@ class HttpServer:
                 }
                 for each in sessions[:SHOWN_SESSIONS]
             ],
-            "trouble": list(self.trouble),
+            "trouble": [*self.trouble, *self.logins.problems()],
             "problems": [app.chain.redactor.redact(problem) for problem in app.problems()],
             "backends": backend_rows(app),
         }
@@ -149,6 +150,7 @@ class HttpServer:
             with anyio.move_on_after(2 * STOP_SECONDS):
                 await self._uvicorn.ended.wait()
             await self.sessions.close()
+            await self.logins.close()
             tasks.cancel_scope.cancel()
 
     async def _serve(self) -> None:
@@ -176,7 +178,7 @@ class HttpServer:
     async def _tick(self) -> None:
         while True:
             await anyio.sleep(TICK_SECONDS)
-            self.endpoint.end_invalid()
+            await self.endpoint.end_invalid()
             self.sessions.sweep()
             if self.tls is not None:
                 self.tls.renew()
@@ -186,7 +188,7 @@ class HttpServer:
         return "draining" if self._stop.is_set() else ""
 
     def _metadata(self, request: Request) -> dict[str, object] | None:
-        return None
+        return metadata(self.app.loaded.config.http, request.scope)
 
 
 class _Uvicorn(uvicorn.Server):

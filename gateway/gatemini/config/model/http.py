@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from gatemini.config.model.backend import Duration, Strict
+from gatemini.config.model.http_auth import ClientGrant, HttpAuthConfig
 from gatemini.config.model.sizes import Size
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]\s/]*):(\d{1,5})")
@@ -108,14 +109,31 @@ class HttpConfig(Strict):
     """How long new requests are still served after SIGTERM, until balancers have seen `/readyz`."""
     sessions: HttpSessionsConfig = HttpSessionsConfig()
     """Sessions of clients."""
+    auth: HttpAuthConfig = HttpAuthConfig()
+    """How clients log in; without any way everybody who can connect may call."""
+    clients: dict[str, ClientGrant] = Field(default_factory=dict)
+    """Pattern of a client's name → what it may reach; a client that matches none gets nothing."""
 
     @property
     def has_auth(self) -> bool:
         """Whether clients must log in."""
-        return False
+        auth = self.auth
+        return any(way is not None for way in (auth.tokens, auth.oauth, auth.introspection))
+
+    @property
+    def grants(self) -> dict[str, ClientGrant] | None:
+        """What clients may reach, by pattern; None where the key is not there, which limits nobody."""
+        return self.clients if "clients" in self.model_fields_set else None
 
     @model_validator(mode="after")
-    def _public_path(self) -> HttpConfig:
+    def _fits(self) -> HttpConfig:
         if self.public_url and not urlsplit(self.public_url).path.endswith("/mcp"):
             raise ValueError("public_url ends in /mcp, the path of the endpoint")
+        oauth = self.auth.oauth
+        if oauth is not None and oauth.audience is None and self.public_url is None:
+            raise ValueError(
+                "auth.oauth needs public_url or auth.oauth.audience: tokens are issued for one of them"
+            )
+        if self.grants is not None and not self.has_auth:
+            raise ValueError("clients needs auth: without a login every client is the same")
         return self
