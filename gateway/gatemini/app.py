@@ -23,7 +23,7 @@ from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
 from gatemini.chain.replay.journal import JournalBook
-from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains
+from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains, warm
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.model.schema import CompositeTool, Config
@@ -35,6 +35,7 @@ from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
+from gatemini.policy.door import door_of
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
@@ -56,7 +57,6 @@ from gatemini.upkeep.known_backends import KnownBackends
 from gatemini.upkeep.readiness import Readiness
 from gatemini.upkeep.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
 from gatemini.upkeep.slow_secrets import Awaited
-from gatemini_sandbox.errors import SandboxError
 
 logger = logging.getLogger(__name__)
 
@@ -159,6 +159,7 @@ class App:
             learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
+            door=door_of(config.policy, None),
         )
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
@@ -199,7 +200,7 @@ class App:
             await group.start(app.parking.run)
             app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
             app._start_backends()
-            group.start_soon(app._warm_sandbox)
+            group.start_soon(warm, app.sandbox)
             group.start_soon(app.indexing.run)
             group.start_soon(app.embedding.run)
             group.start_soon(app._housekeeping.run)
@@ -256,8 +257,9 @@ class App:
         )
 
     def _view(self, session: Session) -> View:
+        listing = self.chain.listing(session.who)
         return View(
-            self.registry,
+            listing.registry,
             self.manager.statuses(),
             self.tracker,
             session.results,
@@ -267,6 +269,7 @@ class App:
             self.catalog.catalog_bytes(),
             self.chain.redactor.redact,
             budget_for(session.client).result,
+            listing.shows,
         )
 
     async def settled(self, timeout: float) -> bool:
@@ -319,6 +322,7 @@ class App:
         running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
+        self.chain.door = door_of(config.policy, self.chain.door)
         self.sandbox.set_limits(limits_of(running))
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends
@@ -377,13 +381,6 @@ class App:
         logger.debug("backend %s is %s", name, state)
         self.readiness.state_changed()
         self.changes.tell("state", name)
-
-    async def _warm_sandbox(self) -> None:
-        """Prepare the sandbox before the first chain, which tries again if that fails."""
-        try:
-            await anyio.to_thread.run_sync(self.sandbox.warm, abandon_on_cancel=True)
-        except SandboxError as exc:
-            logger.warning("the sandbox is not ready: %s", exc)
 
     def _client(self) -> str | None:
         """Return the client that the account names: the latest of those connected, else the last one."""

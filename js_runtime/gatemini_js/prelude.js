@@ -59,14 +59,24 @@
   });
   fix(CallPromisePrototype, own.toPrimitive, function () { throw forgotten(this, "used as text or number"); });
   fix(CallPromisePrototype, "toJSON", function () { throw forgotten(this, "given to JSON.stringify"); });
-  define(own.Promise, "race", { __proto__: null, writable: true, configurable: true, value: { race(values) {
-    // A call that nothing but races waits for is needless once the code has ended.
-    for (let i = 0; own.isArray(values) && i < values.length; i++) {
-      const entry = typeof values[i] === "object" && values[i] !== null ? own.weakGet(calls, values[i]) : undefined;
-      if (entry !== undefined) entry.races++;
-    }
-    return own.race(this, values);
-  } }.race });
+  // After a race, a call that only reads and that the code no longer waits for at its end is needless: it has lost.
+  let races = false;
+  function raceOf(name) {
+    const combine = own[name];
+    return function (values) {
+      races = true;
+      for (let i = 0; own.isArray(values) && i < values.length; i++) {
+        const entry = typeof values[i] === "object" && values[i] !== null ? own.weakGet(calls, values[i]) : undefined;
+        if (entry !== undefined) entry.races++;
+      }
+      return combine(this, values);
+    };
+  }
+  for (const name of ["race", "any"]) {
+    const method = raceOf(name);
+    define(method, "name", { __proto__: null, value: name });
+    define(own.Promise, name, { __proto__: null, writable: true, configurable: true, value: method });
+  }
   own.freeze(CallPromise);
   own.freeze(CallPromisePrototype);
 
@@ -423,10 +433,11 @@
   }
 
   function raced() {
-    // Open calls that lost a race and that nothing else waits for.
+    // Open calls of a chain with a race: those of the race itself that nothing else waits for, and those that a promise
+    // made from them, or an async function, waited for.
     const ids = list();
     let n = 0;
-    own.mapEach(pending, (entry) => { if (entry.races > 0 && entry.waiters <= entry.races) ids[n++] = entry.id; });
+    if (races) own.mapEach(pending, (entry) => { if (entry.awaited && (entry.races === 0 || entry.waiters <= entry.races)) ids[n++] = entry.id; });
     return own.join(ids, ",");
   }
 

@@ -150,6 +150,9 @@ class EndsWhileWriting:
         self.failure: BackendError | None = None
         self._peer = peer
 
+    def send_now(self, message: Json) -> bool:
+        return False
+
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         del message, ident
         self._peer.fail(BackendCrashed("the stream of answers ended"))

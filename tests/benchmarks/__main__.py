@@ -15,7 +15,18 @@ from collections.abc import Callable
 from importlib import metadata
 
 from rich.console import Console
-from tests.benchmarks import clients, cold, command_line, context_steps, gateway, guests, large, waits, warm
+from tests.benchmarks import (
+    clients,
+    cold,
+    command_line,
+    context_steps,
+    gateway,
+    guests,
+    large,
+    llm_proxy,
+    waits,
+    warm,
+)
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
@@ -28,6 +39,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "command_line": command_line.command_line,
     "cold": cold.cold,
     "context_steps": context_steps.context_steps,
+    "llm_proxy": llm_proxy.llm_proxy,
     "clients": clients.clients,
     "large": large.large,
     "waits": waits.waits,

@@ -11,7 +11,7 @@ import pytest
 import gatemini
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
-from gatemini.config.model.schema import CompositeTool
+from gatemini.config.model.schema import CompositeTool, PolicyConfig
 from gatemini.policy.decision import Decision
 from gatemini.policy.door import Admission, Door
 from gatemini.policy.facts import CallEnd, CallFacts
@@ -51,7 +51,7 @@ class Recorder(Door):
     """A door that notes what it admits and how it ended, and denies what is named."""
 
     def __init__(self, *denied: str) -> None:
-        super().__init__()
+        super().__init__(PolicyConfig())
         self.denied = denied
         self.seen: list[CallFacts] = []
         self.ended: list[tuple[str, str]] = []
@@ -89,7 +89,7 @@ CALLS = [
     ("const x = await demo.add.raw({ a: 1, b: 2 }); return x;", ["demo.add"]),
     ("return await __backends['demo'].add({ a: 1, b: 2 });", ["demo.add"]),
     ("return await composite.twice({});", ["__composite.twice", "demo.stats", "demo.add"]),
-    ("return await demo.readResource('demo://note');", ["demo.readResource"]),
+    ("return await demo.readResource('demo://greeting');", ["demo.readResource"]),
     ("return await demo.getPrompt('x', {});", ["demo.getPrompt"]),
     ("return await demo.listResources();", ["demo.listResources"]),
     ("const x = await broken.add({ a: 1, b: 2 }); return x;", ["broken.add", "spare.add"]),

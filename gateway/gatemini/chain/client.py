@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from gatemini.backends.calls.callers import NOBODY, Caller, ProgressFn
+from gatemini.model import Json
 from gatemini.policy import principal
 from gatemini.policy.door import Admission
 from gatemini.policy.facts import CallEnd
 from gatemini.policy.principal import Principal
+from gatemini.text.shorten import shorten
+
+MOST_TOLD = 50
+"""Log messages of backends kept in a chain's `_meta`; later ones are dropped."""
+
+TOLD_CHARS = 1000
+"""Characters kept of one."""
 
 
 @dataclass(slots=True)
@@ -64,3 +73,11 @@ class ChainClient:
 
 
 NO_CLIENT = ChainClient()
+
+
+def keep_log(kept: list[Json], backend: str, params: Json) -> None:
+    """Keep a backend's log message for the chain's `_meta`."""
+    if len(kept) < MOST_TOLD:
+        data = params.get("data")
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        kept.append({"backend": backend, "level": params["level"], "data": shorten(text, TOLD_CHARS)})

@@ -74,8 +74,9 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
 async def describe(plan: Describe, invoker: Invoker, services: ChainServices) -> ChainValue:
     """Answer `__getToolInterface("name")` and `__interfaces` as the sandbox does."""
     await services.listed(invoker.time)
-    value = interface_of(plan.name or "", services) if plan.kind == "interface" else all_interfaces(services)
-    notes = several(plan.name or "", services) if value is None else []
+    shown = services.listing(invoker.client.who).registry
+    value = interface_of(plan.name or "", shown) if plan.kind == "interface" else all_interfaces(shown)
+    notes = several([plan.name or ""], shown) if value is None else []
     return ChainValue(dumps(value), "json", notes)
 
 
@@ -104,11 +105,11 @@ async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: Chain
     if dot and rest and head in services.backend_names():
         return head, rest
     try:
-        tool = services.registry.resolve(plan.tool)
+        tool = services.resolve(plan.tool, invoker.client.who)
     except ToolNotFound:  # a backend may not have listed its tools yet
         missing = await services.listed(invoker.time, live=True)
         try:
-            tool = services.registry.resolve(plan.tool)
+            tool = services.resolve(plan.tool, invoker.client.who)
         except ToolNotFound as exc:
             missing.explain(exc, plan.tool)
             raise

@@ -7,9 +7,8 @@ and its fate for the journal.
 from __future__ import annotations
 
 import copy
-import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -21,7 +20,7 @@ from gatemini.backends.calls.callers import LOGGED, AskFn, Caller
 from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
-from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
@@ -30,10 +29,6 @@ from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import mismatch
 from gatemini.chain.values.resources import (
     BESIDE_TOOLS,
-    GET_PROMPT,
-    LIST_RESOURCES,
-    READ_RESOURCE,
-    READING,
     address_of,
     contents_value,
     listed_value,
@@ -46,6 +41,7 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
     ApprovalPending,
+    ArgumentsInvalid,
     BackendError,
     BackendProtocol,
     ChainTimeout,
@@ -56,10 +52,10 @@ from gatemini.errors import (
     ToolNotFound,
 )
 from gatemini.explain.error_fields import brief, error_fields
-from gatemini.model import Json, Tool
+from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, Json, Tool, member
 from gatemini.output.store.results import ResultStore
 from gatemini.policy.door import Reach
-from gatemini.text.shorten import shorten
+from gatemini.policy.principal import Principal
 from gatemini.text.size_limit import weight
 
 _T = TypeVar("_T")
@@ -72,12 +68,6 @@ FROM_JOURNAL = "ok (from the journal)"
 
 LAST_MOMENT_SECONDS = 0.005
 """With less time left no call is sent, so that calls cut off by the deadline differ from calls after it."""
-
-MOST_TOLD = 50
-"""Notifications of backends kept in a chain's `_meta`; later ones are dropped."""
-
-TOLD_CHARS = 1000
-"""Characters kept of one notification."""
 
 
 @dataclass(slots=True)
@@ -142,18 +132,20 @@ class Invoker:
 
         `digits` are the paths in the arguments at which a BigInt is held as text.
         """
-        return await self._recorded(
-            entry,
-            backend,
-            spelled,
-            lambda record: self._call(record, entry, backend, spelled, arguments, raw, digits),
-        )
+        record = self._begin(entry, backend, spelled)
+        return await self._recorded(record, entry, self._call(record, entry, spelled, arguments, raw, digits))
 
     async def read_resource(self, entry: Entry, backend: str, uri: str) -> Outcome:
         """Read a resource: return the first content as a value, or all of them when there are several."""
-        return await self._recorded(
-            entry, backend, READ_RESOURCE, lambda record: self._read_resource(record, entry, backend, uri)
-        )
+        record = self._begin(entry, backend, READ_RESOURCE)
+        return await self._recorded(record, entry, self._read_resource(record, entry, backend, uri))
+
+    def _begin(self, entry: Entry, backend: str, spelled: str) -> CallRecord:
+        """Return the record of a call that begins."""
+        number, name = len(self.records) + 1, f"{backend}.{spelled}"
+        record = CallRecord(number, backend, name, time.monotonic(), arguments=entry.shown)
+        self.records.append(record)
+        return record
 
     def replayed(self, entry: Entry, backend: str) -> Outcome:
         """Return the outcome of a call from the journal, and record the call; nothing is sent."""
@@ -173,14 +165,12 @@ class Invoker:
         return outcome
 
     async def _recorded(
-        self, entry: Entry, backend: str, spelled: str, make: Callable[[CallRecord], Awaitable[Outcome]]
+        self, record: CallRecord, entry: Entry, making: Coroutine[Any, Any, Outcome]
     ) -> Outcome:
-        number, name = len(self.records) + 1, f"{backend}.{spelled}"
-        record = CallRecord(number, backend, name, time.monotonic(), arguments=entry.shown)
-        self.records.append(record)
+        """Return the outcome of a call, whatever became of it, and note it in the record."""
+        backend = record.backend
         try:
-            self._within_limit(record)
-            outcome = await make(record)
+            outcome = await making
             if record.sent and not record.bytes and backend != COMPOSITE_BACKEND:
                 # Nothing came over a wire: the size is that of the text which the code gets.
                 written = outcome.written or outcome.text is None
@@ -208,32 +198,41 @@ class Invoker:
         self,
         record: CallRecord,
         entry: Entry,
-        backend: str,
         spelled: str,
         arguments: Any,
         raw: bool,
         digits: Paths,
     ) -> Outcome:
+        backend = record.backend
+        self._within_limit(record)
         if spelled == READ_RESOURCE and (uri := address_of(arguments)) is not None:
             return await self._read_resource(record, entry, backend, uri)
         try:
-            tool = await self.services.find(backend, spelled, self._time_left)
+            tool = await self.services.find(backend, spelled, self._time_left, self.client.who)
         except ToolNotFound:
             if spelled not in BESIDE_TOOLS:
                 raise
             return await self._beside_tools(record, entry, backend, spelled, arguments)
         record.tool = tool.qualified
-        checked, notes = check(tool, arguments, signature, digits)
-        await self._admit(record, tool, checked)
+        try:
+            checked, notes = check(tool, arguments, signature, digits)
+        except ArgumentsInvalid:
+            if self.services.door is not None:
+                self.services.door.refuse_hidden(tool, {}, *self._origin)
+            raise
+        held = self.dry_run is not None and not tool.read_only and tool.backend != COMPOSITE_BACKEND
+        await self._admit(record, tool, checked, held=held)
         if tool.backend == COMPOSITE_BACKEND:
             record.sent = True
             made = await self.run_composite(tool, checked, entry, self)
             if raw and made.fate is Fate.ANSWERED:
                 return made.as_result(notes)
             return replace(made, notes=(*notes, *made.notes)) if notes else made
-        if self.dry_run is not None and not tool.read_only:
+        if self.dry_run is not None and held:
             return self.dry_run.hold(tool, checked, notes)
         async with self._in_flight:
+            if (door := self.services.door) is not None and not door.holds(record.admission):
+                await self._admit(record, tool, checked)  # the rules have changed while it waited its turn
             record.started = time.monotonic()
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
@@ -245,13 +244,18 @@ class Invoker:
                 timeout=timeout,
                 on_progress=self.client.progress_of(record),
                 caller=self.caller,
-                admit=None if record.admission is None else partial(self._admit, record, arguments=checked),
+                admit=partial(self._admit, record, arguments=checked),
             )
         record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
         notes = (*notes, *outcome.notes)
         return self._value(tool, outcome.result, notes, raw)
 
-    async def _admit(self, record: CallRecord, tool: Tool, arguments: Json) -> None:
+    @property
+    def _origin(self) -> tuple[Principal, str, str]:
+        """Principal, session and chain of the calls."""
+        return self.client.who, self.caller.session or "", self.chain
+
+    async def _admit(self, record: CallRecord, tool: Tool, arguments: Json, *, held: bool = False) -> None:
         """Pass the door. Raises PolicyDenied, ApprovalDenied or ApprovalPending for a call that may not leave.
 
         A call passes it again for each backend of a fallback chain, which is another backend's tool.
@@ -260,7 +264,9 @@ class Invoker:
         if door is None:
             return
         record.settle("fell back", ms=(time.monotonic() - record.started) * 1000)
-        facts = door.facts(tool, arguments, self.client.who, self.caller.session or "", self.chain)
+        facts = door.facts(tool, arguments, *self._origin)
+        if held:  # a dry run will not send it
+            return door.foresee(facts)
         reach = Reach(self.caller.can, self.caller.ask, self.time.standing_still)
         record.admission = await door.admit(facts, reach)
 
@@ -312,6 +318,7 @@ class Invoker:
         return await self._read_resource(record, entry, backend, uri)
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
+        self._within_limit(record)
         result = await self._read(
             record,
             entry,
@@ -328,11 +335,12 @@ class Invoker:
         record: CallRecord,
         entry: Entry,
         backend: str,
-        member: str,
+        name: str,
         arguments: Json,
         send: Callable[[McpSession, float], Awaitable[_T]],
     ) -> _T:
-        await self._admit(record, Tool(backend, member, annotations=READING), arguments)
+        config = self.services.backends.config(backend)
+        await self._admit(record, member(backend, name, config.namespace, config.tags), arguments)
         async with self._in_flight:
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
@@ -355,11 +363,8 @@ class Invoker:
 
     def _pass_on(self, backend: str, method: str, params: Json) -> None:
         """Pass a backend's notification on to the client; log messages are kept for `_meta` as well."""
-        if method == LOGGED and len(self.said) < MOST_TOLD:
-            data = params.get("data")
-            text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-            line = {"backend": backend, "level": params["level"], "data": shorten(text, TOLD_CHARS)}
-            self.said.append(line)
+        if method == LOGGED:
+            keep_log(self.said, backend, params)
         if self.client.caller.tell is not None:
             self.client.caller.tell(backend, method, params)
 

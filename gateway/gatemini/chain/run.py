@@ -37,6 +37,8 @@ from gatemini.explain.error_facts import HintContext
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.report import BUDGET
 from gatemini.explain.results.missing_members import missing_members
+from gatemini.explain.results.unfit_values import unfit_values
+from gatemini.explain.slips import slips
 from gatemini.explain.value_hints import nothing_returned
 from gatemini.model import Json
 from gatemini.output.options import OutputOptions
@@ -210,7 +212,7 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
         ) from exc
     if isinstance(run.end, Failed):
         raise of_script(run.end, run.facts, run.notes)
-    return _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace))
+    return _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace, request.client.who))
 
 
 def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
@@ -219,7 +221,9 @@ def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
         facts = program_facts(run.facts, end.given)
         notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
     notes += missing_members(end.reads, context, said=notes[-1] if end.kind == "undefined" else "")
-    notes += promise_notes(program_facts(run.facts), end.text, left_open=run.left_open > 0)
+    notes += unfit_values(end.reads, context)
+    notes += promise_notes(context.program, end.text, left_open=run.left_open > 0)
+    notes += [slip for slip in slips(context.program, context) if slip not in notes[-1:]]
     beside = next((kept for text, kept in run.beside if text == end.text), ())
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped, beside)
 
@@ -238,7 +242,7 @@ def _failed(
     if chain is not None:
         why = chain.journal.why if refused else interruption(failure.facts, chain.invoker.trace)
         failure.notes += _rerun_notes(request, chain, why, named=not refused)
-    text = explain(failure, request.code, records, services, request.error_room, trace)
+    text = explain(failure, request.code, records, services, request.error_room, trace, request.client.who)
     meta = chain.meta() if chain is not None else NO_META
     return ChainAnswer(
         {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, weight(text)

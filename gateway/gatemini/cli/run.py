@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.cli.open_gateway import parsed, redactor, texts, with_app
+from gatemini.cli.open_gateway import TERMINAL, parsed, redactor, texts, with_app
 from gatemini.config.model.durations import parse_duration
 from gatemini.text.escape import visible
 
@@ -107,7 +107,7 @@ def _chain(
 
         if full:
             gateway.tools.config = gateway.tools.config.model_copy(update={"output": whole})
-        session = gateway.new_session(local("cli", "gatemini"))
+        session = gateway.new_session(local("cli", TERMINAL))
         client = ChainClient(on_call_done=done)
         answer = await gateway.surface(session).call_tool("call_tool_chain", arguments, client)
         meta = hide.value(answer.get("_meta", {}))

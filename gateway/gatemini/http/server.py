@@ -30,6 +30,7 @@ from gatemini.http.network.tls import Tls
 from gatemini.http.routes import PATH, http_app
 from gatemini.http.session_manager import SessionManager
 from gatemini.http.sessions import HttpSessions
+from gatemini.policy.door import door_of
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,9 @@ class HttpServer:
         self._sock = sock
         self._stop = anyio.Event()
         self._now = False
+        app.chain.door = door_of(app.loaded.config.policy, app.chain.door, always=True)
+        if app.chain.door is not None:
+            app.chain.door.owners = app.registration.owners
         self.logins = Logins(lambda: app.loaded.config.http, folder)
         self.manager = SessionManager(
             Server("gatemini", version=__version__),

@@ -153,6 +153,8 @@ class HttpSessions:
         self._by_id = {key: each for key, each in self._by_id.items() if each is not session}
         if not session.ended.is_set():
             session.ended.set()
+            if self._tasks is not None:
+                self._tasks.start_soon(self._app.registration.end_session, session.session.id)
             self._app.end_session(session.session)
 
     def sweep(self) -> None:

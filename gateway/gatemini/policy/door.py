@@ -6,18 +6,25 @@ methods of `Door` in the order in which they apply. A new step goes into its own
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
+from gatemini.config.model.policy import PolicyConfig
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, spoken
 from gatemini.errors import PolicyDenied
 from gatemini.model import Json, Tool
+from gatemini.policy.budgets import Budgets
 from gatemini.policy.decision import Decision, stricter
-from gatemini.policy.facts import CallEnd, CallFacts, Hints
+from gatemini.policy.facts import CallEnd, CallFacts
+from gatemini.policy.grants import refusal_by
 from gatemini.policy.principal import Principal
-
-ALLOWED = Decision("allow", "default")
-"""The decision where no rule is configured."""
+from gatemini.policy.rates import CallRates
+from gatemini.policy.rules.hints import HARMLESS
+from gatemini.policy.rules.rules import Rules
+from gatemini.policy.visibility import Listing, Listings
+from gatemini.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +48,53 @@ class Admission:
     decision: Decision
     seq: int | None = None
     """The number of its intent record."""
+    revision: str = ""
+    """The policy under which it was admitted."""
 
 
 class Door:
     """The decisions of one gateway. A changed configuration applies to the next call, also of running chains."""
 
-    def __init__(self) -> None:
-        self.revision = ""
+    def __init__(self, policy: PolicyConfig) -> None:
+        self.budgets = Budgets()
+        self.rates = CallRates()
+        self.owners: Mapping[str, str] = {}
+        """Registered backend → the session that alone may see it."""
+        self.always = False
+        """Whether it stays where nothing of a policy is configured: clients have grants and registrations of their own."""
+        self._listings = Listings(self.visible)
+        self.set_policy(policy)
+
+    def set_policy(self, policy: PolicyConfig) -> None:
+        """Put other rules in force; what sessions have called so far still counts."""
+        self.rules = Rules(policy)
+        self.budgets.config = policy.budgets
+        self.changed()
+
+    def changed(self) -> None:
+        """Decide anew which tools are shown, because rules or pins have changed."""
+        self._listings.clear()
+
+    @property
+    def revision(self) -> str:
         """Hash of the policy in force; stands in every record of the audit."""
+        return self.rules.revision
 
     # -- what invoke calls ---------------------------------------------------------------------------
 
     def facts(self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str) -> CallFacts:
         """Return the facts of a call. A backend's own annotations count only as far as it is trusted."""
         return CallFacts(
-            tool.backend, tool.name, tool.qualified, arguments, tool.tags, Hints(), who, session, chain
+            tool.backend,
+            tool.name,
+            tool.qualified,
+            arguments,
+            tool.tags,
+            self.rules.hints.of(tool),
+            who,
+            session,
+            chain,
+            time.time(),
         )
 
     async def admit(self, facts: CallFacts, reach: Reach) -> Admission:
@@ -67,19 +106,53 @@ class Door:
             decision = again if again.action == "deny" else decision
         if decision.action == "deny":
             raise self._refused(facts, decision)
-        admission = Admission(self, facts, decision)
+        admission = Admission(self, facts, decision, revision=self.revision)
         self._count(facts)
         await self._intent(admission)
         return admission
+
+    def holds(self, admission: Admission | None) -> bool:
+        """Whether a call was admitted under the policy in force; else it must be admitted again before it leaves."""
+        return admission is not None and admission.door is self and admission.revision == self.revision
 
     def settle(self, admission: Admission, end: CallEnd) -> None:
         """Note how an admitted call ended: its labels, then its outcome record. Never raises."""
         self._label(admission, end)
         self._outcome(admission, end)
 
+    def foresee(self, facts: CallFacts) -> None:
+        """Raise PolicyDenied for a call of a dry run that would be denied; nothing is asked or counted."""
+        if (decision := self.judge(facts)).action == "deny":
+            raise self._refused(facts, decision)
+
     def visible(self, tool: Tool, who: Principal) -> bool:
         """Whether search, lists, types and completion show the tool: some arguments could be allowed or asked for."""
-        return True
+        return self.possible(tool, who).action != "deny"
+
+    def listing(self, registry: Registry, who: Principal) -> Listing:
+        """Return the tools that a principal finds."""
+        return self._listings.of(registry, who, time.time())
+
+    def refuse_unlisted(self, tool: Tool, who: Principal) -> None:
+        """Raise PolicyDenied for a tool that has not been listed yet, if it is denied whatever its hints will be."""
+        facts = self.facts(tool, {}, who, "", "")
+        refusal = self._grant(facts) or self.rules.possible(tool, HARMLESS, who, facts.at)
+        if refusal.action == "deny":
+            raise self._refused(facts, refusal)
+
+    def refuse_hidden(self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str) -> None:
+        """Raise PolicyDenied if no arguments could be allowed: an error about them would describe a hidden tool."""
+        decision = self.possible(tool, who)
+        if decision.action == "deny":
+            raise self._refused(self.facts(tool, arguments, who, session, chain), decision)
+
+    def possible(self, tool: Tool, who: Principal) -> Decision:
+        """Return the least strict decision that a call of the tool could get from this principal now."""
+        facts = self.facts(tool, {}, who, "", "")
+        for step in (self._grant, self._pins):
+            if (refusal := step(facts)) is not None:
+                return refusal
+        return self.rules.possible(tool, facts.hints, who, facts.at)
 
     # -- the decision: pure ----------------------------------------------------------------------------
 
@@ -92,12 +165,17 @@ class Door:
         return decision if decision.action == "deny" else stricter(decision, self._flow(facts))
 
     def _session(self, facts: CallFacts) -> Decision | None:
-        """Deny a call beyond the session's budgets."""
-        return None
+        """Deny a call beyond the session's budgets. A composite tool counts by the calls that it makes."""
+        if facts.backend == COMPOSITE_BACKEND:
+            return None
+        return self.budgets.refusal(facts) or self.rates.refusal(facts)
 
     def _grant(self, facts: CallFacts) -> Decision | None:
-        """Deny what the client's own grant leaves out."""
-        return None
+        """Deny what the client's own grant leaves out, and what another session has registered."""
+        owner = self.owners.get(facts.backend)
+        if owner is not None and owner != (facts.session or facts.who.session):
+            return Decision("deny", "registration", "another session has registered this backend")
+        return None if facts.who.grant is None else refusal_by(facts.who.grant, facts)
 
     def _pins(self, facts: CallFacts) -> Decision | None:
         """Deny a tool that is not as it was approved."""
@@ -105,7 +183,8 @@ class Door:
 
     def _rules(self, facts: CallFacts) -> Decision:
         """Decide by the first rule that matches, else by the default."""
-        return ALLOWED
+        counts = self.budgets.of(facts.session)
+        return self.rules.decide(facts, counts)
 
     def _flow(self, facts: CallFacts) -> Decision | None:
         """Ask about or deny a call that could send what the session has read; None: no objection."""
@@ -115,16 +194,19 @@ class Door:
 
     async def _approval(self, facts: CallFacts, decision: Decision, reach: Reach) -> None:
         """Wait for a person's approval. Raises ApprovalDenied or ApprovalPending."""
-        raise self._refused(
-            facts, Decision("deny", decision.rule, "it must be approved, and nothing can ask")
-        )
+        why = f"it must be approved ({', '.join(decision.ask.via)}), and nothing can ask for that"
+        reason = f"{decision.reason}; {why}" if decision.reason else why
+        raise self._refused(facts, Decision("deny", decision.rule, reason))
 
     def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
         """Record a refusal and return its error."""
-        return PolicyDenied.by(facts.qualified, decision.rule, decision.reason)
+        return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
 
     def _count(self, facts: CallFacts) -> None:
         """Count an admitted call towards the session's budgets."""
+        if facts.backend != COMPOSITE_BACKEND:
+            self.budgets.count(facts)
+            self.rates.count(facts)
 
     async def _intent(self, admission: Admission) -> None:
         """Write the intent record, without which nothing leaves under `on_failure: block`."""
@@ -137,3 +219,15 @@ class Door:
 
     def end_session(self, session: str) -> None:
         """Forget a session that has ended."""
+        self.budgets.end_session(session)
+
+
+def door_of(policy: PolicyConfig | None, before: Door | None, *, always: bool = False) -> Door | None:
+    """Return the door for a configuration: the one before with its new rules, or None where it is not needed."""
+    always = always or (before is not None and before.always)
+    if policy is None and not always:
+        return None
+    door = before or Door(PolicyConfig())
+    door.always = always
+    door.set_policy(policy or PolicyConfig())
+    return door

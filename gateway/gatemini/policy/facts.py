@@ -34,6 +34,8 @@ class CallFacts:
     who: Principal
     session: str = ""
     chain: str = ""
+    at: float = 0.0
+    """When it was made, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class Principal:
     scopes: frozenset[str] = frozenset()
     transport: Transport = "stdio"
     grant: Grant | None = field(default=None)
+    session: str = ""
+    """The session in which it finds what was registered there; "" where sessions share all backends."""
 
 
 def _user() -> str:

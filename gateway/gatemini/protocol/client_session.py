@@ -46,7 +46,7 @@ class Session:
     def who(self) -> Principal:
         """The principal of the request at hand, else that of the session, with the name of the client."""
         if (of_request := _of_request.get()) is not None:
-            return of_request if of_request.client else replace(of_request, client=self.client or "")
+            return replace(of_request, client=of_request.client or self.client or "", session=self.id)
         if self.client and not self.principal.client:
             self.principal = replace(self.principal, client=self.client)
         return self.principal

@@ -54,13 +54,6 @@ def build_server(surface: Surface, shortcut: Shortcut | None = None) -> Server[A
     feed = Feed(surface)
     handlers = _Handlers(surface, feed)
 
-    @asynccontextmanager
-    async def telling(_: Server[Any]) -> AsyncIterator[None]:
-        async with anyio.create_task_group() as group:
-            group.start_soon(feed.run)
-            yield
-            group.cancel_scope.cancel()
-
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
         if shortcut is not None:
             shortcut.learn(context, server.server_info_stamp)
@@ -71,7 +64,7 @@ def build_server(surface: Surface, shortcut: Shortcut | None = None) -> Server[A
         version=__version__,
         title="Gatemini",
         instructions=surface.instructions(),
-        lifespan=telling,
+        lifespan=lambda _: _notifying(feed),
         on_list_tools=handlers.list_tools,
         on_call_tool=call_tool,
         on_list_resources=handlers.list_resources,
@@ -98,6 +91,14 @@ def build_server(surface: Surface, shortcut: Shortcut | None = None) -> Server[A
     server.middleware.append(handlers.lenient_arguments)
     server.middleware.append(handlers.refusals)
     return server
+
+
+@asynccontextmanager
+async def _notifying(feed: Feed) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as group:
+        group.start_soon(feed.run)
+        yield
+        group.cancel_scope.cancel()
 
 
 class _Handlers:

@@ -70,7 +70,8 @@ class Surface:
     def tool_definitions(self) -> list[Json]:
         """Return the seven meta-tools; fixed for the connection, since a change would break prompt caches."""
         if self._definitions is None:
-            self._definitions = self.redactor.value(self._tools.catalog.definitions())
+            shown = self._tools.chain.listing(self.session.who).registry
+            self._definitions = self.redactor.value(self._tools.catalog.definitions(shown))
         return self._definitions
 
     def renew_definitions(self) -> None:
@@ -78,7 +79,8 @@ class Surface:
         self._definitions = None
 
     def instructions(self) -> str:
-        return self.redactor.redact(instructions(self._tools.catalog.inventory()))
+        shown = self._tools.chain.listing(self.session.who).registry
+        return self.redactor.redact(instructions(self._tools.catalog.inventory(shown)))
 
     async def call_tool(self, name: str, arguments: Any, client: ChainClient = NO_CLIENT) -> Json:
         """Return the MCP result of a meta-tool; failures have `isError`. `client` receives requests and notifications."""

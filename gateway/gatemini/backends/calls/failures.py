@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import (
     BackendCrashed,
     BackendError,
@@ -77,12 +78,12 @@ def not_started_yet(name: str, stderr: list[str]) -> BackendStarting:
 
 
 def not_added(
-    name: str, failed: BackendError, known: BackendError | None, limit: float, stderr: list[str]
+    failed: BackendError, config: BackendConfig, known: BackendError | None, stderr: list[str]
 ) -> BackendError:
-    """For a registration that failed within `limit` seconds: unlike after a failed call, nothing is started again."""
+    """For a registration that failed within its `connect_timeout`: unlike after a failed call, nothing is started again."""
     if isinstance(failed, BackendStarting):
-        said = f"{limit:g} s (connect_timeout){stderr_text(stderr)}"
-        failed = BackendStopped(f"{name} did not list its tools in {said}")
+        said = f"{config.connect_timeout:g} s (connect_timeout){stderr_text(stderr)}"
+        failed = BackendStopped(f"{config.name} did not list its tools in {said}")
     failed.hint = remedy_of(known) or "nothing of it was kept: repair what it needs, then add it again"
     return failed
 

@@ -25,6 +25,7 @@ from gatemini.config.model.backend import (
 )
 from gatemini.config.model.context import ContextConfig
 from gatemini.config.model.http import HttpConfig
+from gatemini.config.model.policy import PolicyConfig
 from gatemini.folders import from_home
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "HealthConfig",
     "HttpConfig",
     "OutputConfig",
+    "PolicyConfig",
     "PoolConfig",
     "Prerequisite",
     "RateLimit",
@@ -306,6 +308,8 @@ class Config(Strict):
     """The process that serves all clients."""
     http: HttpConfig = HttpConfig()
     """`gatemini serve --http`."""
+    policy: PolicyConfig | None = None
+    """Which calls are allowed, denied, or asked about."""
     secrets: SecretsConfig = SecretsConfig()
     """Where secrets may come from, and what is hidden."""
     context: ContextConfig = ContextConfig()
