@@ -19,7 +19,7 @@ from gatemini.config.model.http import HttpConfig
 from gatemini.http.auth.challenge import LoginRefused
 from gatemini.http.auth.login import Login, Logins
 from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
-from gatemini.http.exchange import Exchange, refuse
+from gatemini.http.exchange import Detachable, Exchange, refuse
 from gatemini.http.retries import Key, Retries
 from gatemini.http.session_manager import SessionManager
 from gatemini.http.sessions import HttpSession, HttpSessions, TooManySessions
@@ -159,7 +159,7 @@ class Endpoint:
         exchange = await self._retries.join(key)
         if exchange is None:
             assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
-            exchange = Exchange(dict(call.scope), self._retries.resumed(key, call.body))
+            exchange = Exchange(call.scope, self._retries.resumed(key, call.body))
             self._retries.begin(key, exchange)
             self._tasks.start_soon(self._run, exchange, call, session, key)
         if await exchange.follow(receive, send) and not exchange.begun:
@@ -231,8 +231,9 @@ class Endpoint:
         async def drop(_: Message) -> None:
             """Send nothing."""
 
+        request = Detachable({**call.scope, "headers": headers}, receive, drop)
         with self._manager.serving(session.server), anyio.move_on_after(CANCEL_SECONDS):
-            await self._manager.handle_request({**call.scope, "headers": headers}, receive, drop)
+            await request.served_by(self._manager.handle_request)
             await exchange.finished.wait()
 
     # -- streams, notifications, answers of the client ---------------------------------------------------
@@ -259,7 +260,7 @@ class Endpoint:
         self.open.add(opened)
         try:
             with session.request(), cancel, self._manager.serving(session.server):
-                await self._manager.handle_request(call.scope, replayed, noting)
+                await Detachable(call.scope, replayed, noting).served_by(self._manager.handle_request)
         finally:
             self.open.discard(opened)
         if begun and not ended:

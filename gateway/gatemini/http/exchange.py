@@ -20,6 +20,32 @@ UNSENT_BYTES = 1 << 20
 Run = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
+class Detachable:
+    """What the SDK is given of a request. It keeps that of a handshake as long as the session, so it is emptied."""
+
+    __slots__ = ("_receive", "_send", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = dict(scope)
+        self._receive: Receive | None = receive
+        self._send: Send | None = send
+
+    async def receive(self) -> Message:
+        return {"type": "http.disconnect"} if self._receive is None else await self._receive()
+
+    async def send(self, message: Message) -> None:
+        if self._send is not None:
+            await self._send(message)
+
+    async def served_by(self, app: Run) -> None:
+        """Let the SDK serve the request, and let go of it."""
+        try:
+            await app(self.scope, self.receive, self.send)
+        finally:
+            self._receive = self._send = None
+            self.scope.clear()
+
+
 class Exchange:
     """A request that is being answered."""
 
@@ -56,7 +82,7 @@ class Exchange:
         """Let the SDK answer the request; what it sends goes to all that wait."""
         try:
             with self.scope:
-                await app(self._request, self._receive, self._send)
+                await Detachable(self._request, self._receive, self._send).served_by(app)
         finally:
             self.done = True
             self.finished.set()

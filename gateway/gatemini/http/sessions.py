@@ -34,7 +34,7 @@ class TooManySessions(Exception):
     """`http.sessions.max` sessions are open."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class HttpSession:
     """One session: its state, its server, and how many requests of it are in flight."""
 
