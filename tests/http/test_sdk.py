@@ -22,6 +22,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.message import ServerMessageMetadata
 from starlette.types import Message
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -70,7 +71,8 @@ class Plain:
                 }
             )
             try:
-                await context.session.send_request(question, types.ElicitResult)
+                beside = ServerMessageMetadata(related_request_id=context.request_id)
+                await context.session.send_request(question, types.ElicitResult, metadata=beside)
             except (MCPError, NoBackChannelError) as refused:
                 self.asked = refused
         return types.CallToolResult(content=[])

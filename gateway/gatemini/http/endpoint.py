@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -107,6 +108,9 @@ class Endpoint:
                 await refuse(send, refused.status, _error(str(refused)), *late)
         except TooManySessions:
             await refuse(send, 503, _error("too many open sessions (http.sessions.max)"), RETRY)
+        except Exception:
+            logger.exception("a request over HTTP failed")
+            raise  # the server answers 500, or breaks the connection where the answer has begun
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -159,7 +163,8 @@ class Endpoint:
         exchange = await self._retries.join(key)
         if exchange is None:
             assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
-            exchange = Exchange(call.scope, self._retries.resumed(key, call.body))
+            body = self._retries.resumed(key, call.body)
+            exchange = Exchange(call.scope, body, partial(self._abandoned, call, session))
             self._retries.begin(key, exchange)
             self._tasks.start_soon(self._run, exchange, call, session, key)
         if await exchange.follow(receive, send) and not exchange.begun:
@@ -185,15 +190,11 @@ class Endpoint:
 
         try:
             with session.request():
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(exchange.run, app)
-                    with anyio.move_on_after(self._config.request_timeout):
-                        await exchange.over.wait()
-                    if not exchange.done:
-                        exchange.chain = session.chains.get(ident)
-                        if not call.modern:
-                            await self._cancel_in_session(exchange, call, session)
-                        exchange.scope.cancel()
+                await exchange.run(app, self._config.request_timeout)
+                if exchange.scope.cancelled_caught and exchange.chain is None:  # over its time
+                    exchange.chain = session.chains.get(ident)
+                    if not call.modern:
+                        await self._cancel_in_session(call, session)
         except Exception:
             logger.exception("a request over HTTP failed")
         finally:
@@ -203,6 +204,15 @@ class Endpoint:
             exchange.ended.set()
             if call.envelope.method == "initialize" and not session.known:
                 self._sessions.end(session)
+
+    def _abandoned(self, call: Call, session: HttpSession, exchange: Exchange) -> None:
+        """Cancel a request that nobody waits for; on 2026-07-28 the SDK does that when it is cancelled itself."""
+        exchange.chain = session.chains.get(call.envelope.id)
+        if call.modern or self._tasks is None:
+            exchange.scope.cancel()
+        else:
+            exchange.scope.deadline = anyio.current_time() + CANCEL_SECONDS
+            self._tasks.start_soon(self._cancel_in_session, call, session)
 
     def _noting_id(self, call: Call, session: HttpSession, send: Send) -> Send:
         """Learn the id that the SDK gives to a new session of the handshake eras from its answer."""
@@ -218,7 +228,7 @@ class Endpoint:
 
         return noting
 
-    async def _cancel_in_session(self, exchange: Exchange, call: Call, session: HttpSession) -> None:
+    async def _cancel_in_session(self, call: Call, session: HttpSession) -> None:
         """Cancel a request of the handshake eras as its client would: the SDK goes on when the client is gone."""
         params = {"requestId": call.envelope.id, "reason": "the client hung up"}
         body = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).encode()
@@ -234,7 +244,6 @@ class Endpoint:
         request = Detachable({**call.scope, "headers": headers}, receive, drop)
         with self._manager.serving(session.server), anyio.move_on_after(CANCEL_SECONDS):
             await request.served_by(self._manager.handle_request)
-            await exchange.finished.wait()
 
     # -- streams, notifications, answers of the client ---------------------------------------------------
 

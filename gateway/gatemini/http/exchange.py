@@ -6,6 +6,7 @@ Nobody waiting cancels it at once. A client that does not read holds it back, no
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -47,26 +48,22 @@ class Detachable:
 
 
 class Exchange:
-    """A request that is being answered."""
+    """A request that is being answered. `abandoned` is called once, when nobody waits for the answer any more."""
 
-    def __init__(self, scope: Scope, body: bytes) -> None:
+    def __init__(self, scope: Scope, body: bytes, abandoned: Callable[[Exchange], None]) -> None:
         self._request = scope
         self._body: bytes | None = body
+        self._abandoned = abandoned
         self._messages: list[Message] = []
         self._dropped = 0
         self._kept = self._unsent = 0
         self._read = 0
-        self._changed = anyio.Event()
+        self._waiting: dict[object, anyio.Event] = {}
         self._taken = anyio.Event()
         self.scope = anyio.CancelScope()
-        self.over = anyio.Event()
-        """Set when the answer is complete, when nobody waits for it any more, and when it may not be given."""
-        self.finished = anyio.Event()
-        """Set when the SDK has answered or was cancelled."""
         self.ended = anyio.Event()
         """Set when nothing of it runs any more."""
         self.done = self.left = False
-        self.waiting = 0
         self.chain: str | None = None
         """The id of the chain that was cut off with the request, if one was."""
 
@@ -78,16 +75,15 @@ class Exchange:
     def begun(self) -> bool:
         return bool(self._messages) or self._dropped > 0
 
-    async def run(self, app: Run) -> None:
+    async def run(self, app: Run, seconds: float) -> None:
         """Let the SDK answer the request; what it sends goes to all that wait."""
+        self.scope.deadline = anyio.current_time() + seconds
         try:
             with self.scope:
                 await Detachable(self._request, self._receive, self._send).served_by(app)
         finally:
             self.done = True
-            self.finished.set()
-            self.over.set()
-            self._note()
+            self._wake()
 
     async def _receive(self) -> Message:
         if self._body is not None:
@@ -104,38 +100,33 @@ class Exchange:
         while self._kept > KEPT_BYTES and self._dropped < self._read:
             self._kept -= len(self._messages.pop(0).get("body", b""))
             self._dropped += 1
-        self._note()
+        self._wake()
         while self._unsent > UNSENT_BYTES and not self.left:
             self._taken = anyio.Event()
             await self._taken.wait()
 
-    def _note(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+    def _wake(self) -> None:
+        for event in self._waiting.values():
+            event.set()
 
     async def follow(self, receive: Receive, send: Send) -> bool:
         """Send one client the answer from its beginning; whether it got all of it."""
-        self.waiting += 1
+        me = object()
+        self._waiting[me] = anyio.Event()
         finished = False
+        # A bare task: a task group for each request costs as much as all else that is done here.
+        watch = asyncio.ensure_future(_gone(receive))
+        watch.add_done_callback(lambda _: self._waiting[me].set() if me in self._waiting else None)
         try:
-            async with anyio.create_task_group() as tasks:
-
-                async def watch() -> None:
-                    while (await receive())["type"] != "http.disconnect":
-                        pass
-                    tasks.cancel_scope.cancel()
-
-                tasks.start_soon(watch)
-                await self._copy(send)
-                finished = True
-                tasks.cancel_scope.cancel()
+            finished = await self._copy(me, watch, send)
         finally:
-            self.waiting -= 1
-            if not finished and not self.waiting:
+            watch.cancel()
+            del self._waiting[me]
+            if not finished and not self._waiting:
                 self.leave()
         return finished
 
-    async def _copy(self, send: Send) -> None:
+    async def _copy(self, me: object, gone: asyncio.Future[None], send: Send) -> bool:
         position = 0
         while True:
             while position < self._dropped + len(self._messages):
@@ -147,14 +138,24 @@ class Exchange:
                     self._unsent -= len(message.get("body", b""))
                     self._taken.set()
             if self.done:
-                return
-            await self._changed.wait()
+                return True
+            if gone.done():
+                return False
+            self._waiting[me] = anyio.Event()
+            await self._waiting[me].wait()
 
     def leave(self) -> None:
         """Stop: nobody waits, or the answer may not be given any more."""
+        if self.left or self.done:
+            return
         self.left = True
-        self.over.set()
         self._taken.set()
+        self._abandoned(self)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def refuse(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:

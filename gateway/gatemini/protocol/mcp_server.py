@@ -26,7 +26,7 @@ from gatemini.model import Json
 from gatemini.protocol.asking import call_and_ask, state_boundary
 from gatemini.protocol.client_identity import Acquaintance
 from gatemini.protocol.counting import AnswerCount
-from gatemini.protocol.relay import Relay, progress_token, wanted_level
+from gatemini.protocol.relay import Relay, drop, progress_token, wanted_level
 from gatemini.protocol.stdio.shortcut import Shortcut
 from gatemini.protocol.subscriptions import Feed
 from gatemini.protocol.surface import Surface
@@ -214,6 +214,11 @@ class _Server(Server[Any]):
 async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay], Awaitable[Any]]) -> Any:
     """Run a meta-tool while the client is notified of progress and of log messages of backends."""
     modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    token = progress_token(context.meta)
+    level = wanted_level(surface.session, (context.params or {}).get("_meta"), modern=modern)
+    begun = surface.tells_begin(context.request_id)
+    if modern and token is None and level is None:  # it receives nothing but the answer
+        return await run(Relay(drop, surface.redactor, token=None, log_level=None, modern=True, begun=begun))
     send, receive = anyio.create_memory_object_stream[types.ServerNotification](NOTIFICATIONS_BUFFERED)
 
     def tell(method: str, params: Json) -> None:
@@ -224,14 +229,7 @@ async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay],
         except (KeyError, ValidationError):
             logger.debug("dropped %s: no client could read it", method)
 
-    relay = Relay(
-        tell,
-        surface.redactor,
-        token=progress_token(context.meta),
-        log_level=wanted_level(surface.session, (context.params or {}).get("_meta"), modern=modern),
-        modern=modern,
-        begun=surface.tells_begin(context.request_id),
-    )
+    relay = Relay(tell, surface.redactor, token=token, log_level=level, modern=modern, begun=begun)
 
     async def forward() -> None:
         async for notification in receive:
