@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -209,13 +208,8 @@ class _Uvicorn(uvicorn.Server):
 
 def _settings(app: Any, most: int, tls: Tls | None) -> uvicorn.Config:
     """uvicorn's settings: it logs nothing of requests and adds no header of its own."""
-
-    def context(*_: Any) -> ssl.SSLContext:
-        assert tls is not None  # noqa: S101 - only given where it is not
-        return tls.context
-
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    return uvicorn.Config(
+    made = uvicorn.Config(
         app,
         http=BoundedConnection,
         ws="none",
@@ -229,5 +223,7 @@ def _settings(app: Any, most: int, tls: Tls | None) -> uvicorn.Config:
         backlog=2048,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
-        ssl_context_factory=context if tls is not None else None,
     )
+    made.load()
+    made.ssl = tls.context if tls is not None else None
+    return made

@@ -6,6 +6,7 @@ uvicorn refuses a connection over its limit only when it has sent a request, and
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -18,6 +19,37 @@ REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n"
     b"content-type: text/plain\r\ncontent-length: 21\r\n\r\ntoo many connections\n"
 )
+
+
+class OneWrite:
+    """A transport that sends what is written within one turn of the loop at once.
+
+    uvicorn writes header and body of an answer apart: two system calls, two packets, and a client that wakes up twice.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not data:
+            return
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts:
+            self._transport.write(b"".join(parts))
 
 
 class BoundedConnection(H11Protocol):
@@ -36,7 +68,7 @@ class BoundedConnection(H11Protocol):
                 transport.write_eof()
             self._timer = self.loop.call_later(REFUSED_SECONDS, transport.close)
             return
-        super().connection_made(transport)
+        super().connection_made(OneWrite(transport, self.loop))  # type: ignore[arg-type]
         self.limit_concurrency = None  # it was checked here
         self._wait_for_header()
 
