@@ -16,6 +16,7 @@ from importlib import metadata
 
 from rich.console import Console
 from tests.benchmarks import (
+    audit,
     clients,
     cold,
     command_line,
@@ -25,12 +26,14 @@ from tests.benchmarks import (
     http,
     large,
     llm_proxy,
+    policy,
     waits,
     warm,
 )
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
+    "audit": audit.audit,
     "hop": gateway.hop,
     "hop_sdk": gateway.hop_sdk,
     "inprocess": gateway.inprocess,
@@ -41,6 +44,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "cold": cold.cold,
     "context_steps": context_steps.context_steps,
     "llm_proxy": llm_proxy.llm_proxy,
+    "policy": policy.policy,
     "clients": clients.clients,
     "http": http.over_http,
     "large": large.large,

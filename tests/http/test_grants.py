@@ -14,7 +14,7 @@ import pytest
 from fixtures.daemons import LEDGER
 from fixtures.http_gateway import Served, messages, result, served, text, until
 from fixtures.running import DEMO
-from gatemini.config.model.http_auth import ClientGrant
+from gatemini.config.model.http.auth import ClientGrant
 from gatemini.http.auth.grants import NOTHING, grant_of
 from gatemini.http.auth.tokens import create
 from gatemini.policy.decision import Decision

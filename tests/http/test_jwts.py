@@ -17,7 +17,7 @@ import pytest
 
 from fixtures.http_gateway import Served, served, text
 from fixtures.issuer import AUDIENCE, EC, ED, OTHER_RSA, RSA, WEAK_RSA, Issuer, forged, issuer, pem, public
-from gatemini.config.model.http_auth import OAuthConfig
+from gatemini.config.model.http.auth import OAuthConfig
 from gatemini.http.auth import jwks
 from gatemini.http.auth.issuer import Issuer as Client
 from gatemini.http.auth.jwks import Jwks

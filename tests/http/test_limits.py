@@ -16,7 +16,7 @@ import pytest
 
 from fixtures.daemons import LEDGER
 from fixtures.http_gateway import Served, result, served, text, until
-from gatemini.config.model.http import HttpConfig
+from gatemini.config.model.http.server import HttpConfig
 from gatemini.http import body
 from gatemini.http.network import connections
 from gatemini.http.network.guard import Guard

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import anyio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from gatemini.protocol.stdio.stdio_streams import READ_CHUNK
 
 FEATURES = ("sessions", "drain", "chains")
 """What this daemon can do for a proxy of another version."""
@@ -39,24 +35,6 @@ def read_hello(line: bytes) -> Hello | None:
         return Hello.model_validate_json(line)
     except ValidationError:
         return None
-
-
-async def first_line(sock: socket.socket) -> tuple[bytes, bytes]:
-    """The first line of a connection, and what is behind it already."""
-    data = b""
-    while b"\n" not in data and len(data) < MAX_HELLO_BYTES:
-        await anyio.wait_readable(sock)
-        try:
-            more = sock.recv(READ_CHUNK)
-        except BlockingIOError:
-            continue
-        except OSError:
-            break
-        if not more:
-            break
-        data += more
-    line, _, rest = data.partition(b"\n")
-    return line, rest
 
 
 @dataclass(slots=True)

@@ -9,12 +9,11 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import orjson
 
-from gatemini.daemon.control import send_line
-from gatemini.daemon.hello import first_line, read_hello
+from gatemini.daemon.hello import read_hello
 from gatemini.daemon.listener import Listener, peer_uid
-
-HELLO_SECONDS = 10.0
+from gatemini.daemon.socket_streams import HELLO_SECONDS, first_line, send_line
 
 
 class Control:
@@ -48,12 +47,16 @@ class Control:
             if hello is None:
                 return
             if not hello.control:
-                await send_line(sock, {"gatemini": "failed", "reason": "this process serves HTTP, not stdio"})
+                await _send(sock, {"gatemini": "failed", "reason": "this process serves HTTP, not stdio"})
             elif hello.control == "status":
-                await send_line(sock, {**self._status(), "socket": self._listener.place.sock})
+                await _send(sock, {**self._status(), "socket": self._listener.place.sock})
             elif hello.control == "stop":
                 seconds = self._stop(bool(hello.arguments.get("now")))
-                await send_line(sock, {"ok": True, "pid": os.getpid(), "drain_seconds": seconds})
+                await _send(sock, {"ok": True, "pid": os.getpid(), "drain_seconds": seconds})
             else:
                 text = f"an HTTP server does not take the command {hello.control}"
-                await send_line(sock, {"ok": False, "error": text})
+                await _send(sock, {"ok": False, "error": text})
+
+
+async def _send(sock: socket.socket, answer: dict[str, Any]) -> None:
+    await send_line(sock, orjson.dumps(answer, default=str) + b"\n")

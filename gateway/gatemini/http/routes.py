@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from gatemini.config.model.http import HttpConfig
+from gatemini.config.model.http.server import HttpConfig
 from gatemini.http.auth.challenge import WELL_KNOWN
 from gatemini.http.exchange import refuse
 from gatemini.http.network.guard import Guard

@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from gatemini.app import App
 from gatemini.config.load import load_config
-from gatemini.config.model.http import HttpConfig, split_address
+from gatemini.config.model.http.server import HttpConfig, split_address
 from gatemini.config.variables.redaction import Redactor, start_log
 from gatemini.daemon.listener import Listener
 from gatemini.errors import ConfigError
@@ -87,7 +87,7 @@ async def _serve(config: Path | None, address: str | None, redactor: Redactor) -
         if lock is None:
             raise ConfigError(f"http: another process holds {place.lock}")
         listener = Listener(place, lock)
-        async with App.open(config, redactor=redactor, asks=True) as app:
+        async with App.open(config, redactor=redactor, serving=None) as app:
             logging.getLogger().setLevel(app.loaded.config.log_level.upper())
             for problem in [*app.problems(), *filter(None, [warning, place.fallback])]:
                 logger.warning("%s", problem)

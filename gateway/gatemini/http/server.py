@@ -19,6 +19,7 @@ from starlette.requests import Request
 
 from gatemini import __version__
 from gatemini.app import App
+from gatemini.config.model.policy import PolicyConfig
 from gatemini.daemon.control import backend_rows
 from gatemini.http.auth.challenge import metadata
 from gatemini.http.auth.login import Logins
@@ -29,7 +30,7 @@ from gatemini.http.network.tls import Tls
 from gatemini.http.routes import PATH, http_app
 from gatemini.http.session_manager import SessionManager
 from gatemini.http.sessions import HttpSessions
-from gatemini.policy.door import door_of
+from gatemini.policy.door import Door
 
 logger = logging.getLogger(__name__)
 
@@ -60,10 +61,10 @@ class HttpServer:
         self._sock = sock
         self._stop = anyio.Event()
         self._now = False
-        app.chain.door = door_of(app.loaded.config.policy, app.chain.door, always=True)
-        if app.chain.door is not None:
-            app.chain.door.owners = app.registration.owners
-        self.logins = Logins(lambda: app.loaded.config.http, folder)
+        # Clients have grants, and registrations of their own, also where nothing of a policy is configured.
+        door = app.chain.door = app.chain.door or Door(PolicyConfig(), app.approvals)
+        door.always, door.owners = True, app.registration.owners
+        self.logins = Logins(lambda: app.loaded.config.http, folder, self._login_refused)
         self.manager = SessionManager(
             Server("gatemini", version=__version__),
             json_response=config.response == "json",
@@ -185,6 +186,11 @@ class HttpServer:
             self.sessions.sweep()
             if self.tls is not None:
                 self.tls.renew()
+
+    def _login_refused(self, address: str, reason: str) -> None:
+        door = self.app.chain.door
+        if door is not None and door.audit is not None:
+            door.audit.event("login", outcome="refused", address=address, reason=reason)
 
     def _unready(self) -> str:
         """Why balancers should send requests elsewhere, "" if they should not."""

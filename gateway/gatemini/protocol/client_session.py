@@ -13,6 +13,7 @@ from gatemini.chain.replay.journal import JournalBook, SessionJournals
 from gatemini.config.model.schema import ResultsConfig
 from gatemini.output.store.results import ResultStore
 from gatemini.output.store.shared import SharedResults
+from gatemini.policy.flow.labels import Held
 from gatemini.policy.principal import Principal, local
 
 DEFAULT_LOG_LEVEL = "info"
@@ -35,12 +36,17 @@ class Session:
     journals: SessionJournals = field(default_factory=lambda: JournalBook().session())
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     client: str | None = None
-    shared: bool = False
-    """Whether several clients may be in it, of which one does not know of the others."""
     principal: Principal = field(default_factory=lambda: local("stdio"))
     """On behalf of which calls are made; its client is the announced name unless a token names one."""
+    reads: Held | None = None
+    """Labels of what it has read; None where no guard gathers them."""
     log_level: str = DEFAULT_LOG_LEVEL
     """Least level of backends' log messages that a client of the handshake era receives."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether several clients may be in it, of which one does not know of the others."""
+        return isinstance(self.results, SharedResults)
 
     @property
     def who(self) -> Principal:
@@ -56,11 +62,8 @@ class Session:
         self.results.close()
 
 
-def open_session(
-    kept: ResultsConfig, journals: SessionJournals, principal: Principal, *, shared: bool = False
-) -> Session:
-    """Return a session with a result store of its own, in which `shared` results are found by their handle only."""
-    store = (SharedResults if shared else ResultStore)(
+def store_of(kept: ResultsConfig, *, shared: bool = False) -> ResultStore:
+    """Return a new result store with the configured caps; `shared` results are found by their handle only."""
+    return (SharedResults if shared else ResultStore)(
         memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
     )
-    return Session(store, journals, shared=shared, principal=principal)

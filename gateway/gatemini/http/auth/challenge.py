@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.types import Scope
 
-from gatemini.config.model.http import HttpConfig
+from gatemini.config.model.http.server import HttpConfig
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from gatemini.config.model.http_auth import ClientGrant
+from gatemini.config.model.http.auth import ClientGrant
 from gatemini.policy.principal import Grant
 
 NOTHING = Grant(allow=((),))

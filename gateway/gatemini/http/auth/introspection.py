@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from cachetools import TTLCache
 
-from gatemini.config.model.http_auth import IntrospectionConfig
+from gatemini.config.model.http.auth import IntrospectionConfig
 from gatemini.http.auth.issuer import Issuer, IssuerFailed
 from gatemini.http.auth.jwts import SKEW_SECONDS, TokenRefused
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import anyio
 from cachetools import TTLCache
 
-from gatemini.config.model.http_auth import OAuthConfig
+from gatemini.config.model.http.auth import OAuthConfig
 from gatemini.http.auth.issuer import Issuer, IssuerFailed, metadata_urls
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from gatemini.config.model.http_auth import OAuthConfig
+from gatemini.config.model.http.auth import OAuthConfig
 from gatemini.http.auth.issuer import IssuerFailed
 from gatemini.http.auth.jwks import Jwks, Key
 

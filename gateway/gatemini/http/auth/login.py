@@ -16,8 +16,8 @@ from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from gatemini.config.model.http import HttpConfig
-from gatemini.config.model.http_auth import ClientGrant, HttpAuthConfig
+from gatemini.config.model.http.auth import ClientGrant, HttpAuthConfig
+from gatemini.config.model.http.server import HttpConfig
 from gatemini.http.auth.challenge import LoginRefused, insufficient_scope, unauthorized
 from gatemini.http.auth.grants import grant_of
 from gatemini.http.auth.introspection import Introspection
@@ -64,8 +64,15 @@ class Login:
 class Logins:
     """Finds the login of each request, by the configuration as it is now."""
 
-    def __init__(self, config: Callable[[], HttpConfig], folder: Path) -> None:
+    def __init__(
+        self,
+        config: Callable[[], HttpConfig],
+        folder: Path,
+        refused: Callable[[str, str], None] = lambda address, reason: None,
+    ) -> None:
+        """`refused` gets the address and the reason of each login that is refused."""
         self._config = config
+        self._refused = refused
         self._folder = folder
         self._anyone = Login(local("http"))
         self._throttle = Throttle()
@@ -105,6 +112,7 @@ class Logins:
             found = await self._find(token.strip(), config)
         except TokenRefused as refused:
             logger.info("a login from %s was refused: %s", address or "an unknown address", refused)
+            self._refused(address, str(refused))
             if not await self._throttle.failed(address):
                 raise LoginRefused(
                     429, "slow_down", "too many failed logins from this address", (b"retry-after", b"5")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gatemini.config.model.http import HttpConfig
+from gatemini.config.model.http.server import HttpConfig
 from gatemini.errors import ConfigError
 from gatemini.http.network.guard import is_loopback
 

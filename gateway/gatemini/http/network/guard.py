@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
-from gatemini.config.model.http import HttpConfig
+from gatemini.config.model.http.server import HttpConfig
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 

@@ -6,7 +6,7 @@ import logging
 import ssl
 from pathlib import Path
 
-from gatemini.config.model.http import TlsConfig
+from gatemini.config.model.http.server import TlsConfig
 from gatemini.errors import ConfigError
 from gatemini.upkeep.reload import FileState, file_state
 

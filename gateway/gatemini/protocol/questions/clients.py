@@ -31,13 +31,13 @@ OF_LATER_CLIENTS: Json = {"elicitation": {"form": {}, "url": {}}}
 class ConnectedClients(Clients):
     """The clients of one gateway by session.
 
-    With `expected`, one will connect soon and announce its capabilities. With `later`, clients come and go while
+    With `expected`, one will connect soon and announce its capabilities. Where it is None, clients come and go while
     backends stay connected, whose handshake therefore promises `OF_LATER_CLIENTS`.
     """
 
-    def __init__(self, *, expected: bool, later: bool = False) -> None:
-        self._expected = expected
-        self._promised = OF_LATER_CLIENTS if later else {}
+    def __init__(self, *, expected: bool | None) -> None:
+        self._expected = bool(expected)
+        self._promised = OF_LATER_CLIENTS if expected is None else {}
         self._known: dict[str, _Client] = {}
         self._levels: dict[str, str] = {}
         self._spoken = anyio.Event()
