@@ -77,6 +77,8 @@ async def test_its_gateway_lets_the_two_servers_read_and_nothing_else(
     tmp_path: Path, repository: Path
 ) -> None:
     assert gatemini(tmp_path, "init", "--profile", "locked").returncode == 0
+    pinned = gatemini(tmp_path, "pin")
+    assert pinned.returncode == 0, pinned.stderr
     parameters = StdioServerParameters(
         command=sys.executable,
         args=["-P", "-m", "gatemini", "--direct"],
