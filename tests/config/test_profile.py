@@ -21,15 +21,15 @@ WEAKER: dict[str, Any] = {
     "policy.read_only": False,
     "policy.pins": "warn",
     "policy.flow": "ask",
+    "audit.path": None,
+    "audit.on_failure": "warn",
+    "audit.fsync": "second",
     "policy.approvals.via": ["console", "client"],
     "registration.http": "ask",
     "registration.stdio": "ask",
     "registration.cli": "allow",
     "sandbox.isolation": "thread",
     "sandbox.guests_per_process": 2,
-    "audit.path": None,
-    "audit.on_failure": "warn",
-    "audit.fsync": "second",
     "secrets.strict": False,
     "secrets.commands": {"x": ["true"]},
 }
@@ -43,7 +43,7 @@ def written(key: str, value: Any, **top: Any) -> str:
     for section in sections:
         place = place.setdefault(section, {})
     place[last] = value
-    return json.dumps(document)
+    return json.dumps(document, default=str)
 
 
 def value_of(loaded: Loaded, key: str) -> Any:

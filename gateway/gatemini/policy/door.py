@@ -160,20 +160,20 @@ class Door:
     def possible(self, tool: Tool, who: Principal) -> Decision:
         """Return the least strict decision that a call of the tool could get from this principal now."""
         facts = self.facts(tool, {}, who, "", "")
-        for step in (self._grant, self._pins):
-            if (refusal := step(facts)) is not None:
-                return refusal
-        return self.rules.possible(tool, facts.hints, who, facts.at)
+        refusal = self._grant(facts) or self._pins(facts)
+        return refusal or self.rules.possible(tool, facts.hints, who, facts.at)
 
     # -- the decision: pure ----------------------------------------------------------------------------
 
     def judge(self, facts: CallFacts) -> Decision:
         """Return the decision about a call as things are now; nothing is asked, counted or written."""
-        for step in (self._session, self._grant, self._pins):
-            if (refusal := step(facts)) is not None:
-                return refusal
+        refusal = self._session(facts) or self._grant(facts) or self._pins(facts)
+        if refusal is not None:
+            return refusal
         decision = self._rules(facts)
-        return decision if decision.action == "deny" else stricter(decision, self._flow(facts))
+        if decision.action == "deny" or (objection := self._flow(facts)) is None:
+            return decision
+        return stricter(decision, objection)
 
     def _session(self, facts: CallFacts) -> Decision | None:
         """Deny a call beyond the session's budgets. A composite tool counts by the calls that it makes."""
