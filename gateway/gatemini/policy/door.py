@@ -221,8 +221,8 @@ class Door:
 
     def _warned(self, facts: CallFacts, decision: Decision) -> Decision:
         """Return the decision with the guard's objection where `policy.flow: warn` lets the call pass."""
-        objection = self.flow.objection(facts)
-        if objection is None or objection.action != "allow":
+        objection = self.flow.objection(facts) if self.flow.config.flow == "warn" else None
+        if objection is None:
             return decision
         logger.warning("%s: %s (policy.flow: warn)", facts.qualified, objection.reason)
         return replace(decision, rule=f"{decision.rule}, {objection.rule}", reason=objection.reason)
