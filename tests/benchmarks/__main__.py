@@ -16,6 +16,7 @@ from importlib import metadata
 
 from rich.console import Console
 from tests.benchmarks import (
+    audit,
     clients,
     cold,
     command_line,
@@ -24,12 +25,14 @@ from tests.benchmarks import (
     guests,
     large,
     llm_proxy,
+    policy,
     waits,
     warm,
 )
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
+    "audit": audit.audit,
     "hop": gateway.hop,
     "hop_sdk": gateway.hop_sdk,
     "inprocess": gateway.inprocess,
@@ -40,6 +43,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "cold": cold.cold,
     "context_steps": context_steps.context_steps,
     "llm_proxy": llm_proxy.llm_proxy,
+    "policy": policy.policy,
     "clients": clients.clients,
     "large": large.large,
     "waits": waits.waits,

@@ -20,7 +20,7 @@ from gatemini.backends.actor import Backend
 from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
-from gatemini.backends.fallback_chain import Admit, Call, call_tool, candidates, fall_back, read
+from gatemini.backends.fallback_chain import Admit, Call, Check, call_tool, candidates, fall_back, read
 from gatemini.backends.instances import Instances
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.snapshot import measure_memory, status_of, watch_memory
@@ -73,6 +73,8 @@ class Manager:
         self._health = health or HealthConfig()
         self.permitted: Permitted | None = None
         """Checks the addresses that registered backends may connect to; configured backends may connect anywhere."""
+        self.check_tool: Check | None = None
+        """Called right before a call of a tool is sent; raises PolicyError for one that is not as it was approved."""
         self._children = Children(record_dir)
         self._prerequisites = Prerequisites(self._children)
         self._backends: dict[str, Backend] = {}
@@ -258,11 +260,11 @@ class Manager:
         """Call one tool, waiting for a starting backend; raises the `BackendError` that names the cause.
 
         The `caller` selects the instance of a dedicated backend, and gets questions and notifications meanwhile. Where
-        the call certainly did not run (or may run twice), the backends of `fallback_chain` that have the tool are tried;
-        then the outcome names the one that answered; `admit` raises PolicyError for one that may not. Getting ready may take each of them an equal part of the time.
+        the call did not run, or may run twice, the backends of `fallback_chain` that have the tool are tried, each with
+        an equal part of the time for getting ready; `admit` raises PolicyError for one that may not.
         """
         deadline = time.monotonic() + timeout
-        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit)
+        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit, self.check_tool)
         while True:
             own, now = self._find(backend), time.monotonic()
             begin_by = now + (deadline - now) / (1 + len(candidates(tool, own, self._backends)))
@@ -271,8 +273,7 @@ class Manager:
             except BackendError as error:
                 if self._replaced(own, error, deadline):
                     continue
-                outcome = await fall_back(call, own, error, self._backends, self._instance)
-                if outcome is not None:
+                if outcome := await fall_back(call, own, error, self._backends, self._instance):
                     return outcome
                 raise self._with_cause(backend, error) from error
 
@@ -294,9 +295,10 @@ class Manager:
         return await self._on_current(backend, deadline, read_from, repeatable=True)
 
     async def wait_ready(self, name: str, timeout: float) -> None:
-        """Wait until a backend answers calls, starting it if necessary; raises `BackendError` if it does not."""
+        """Wait until a backend answers calls and has listed its tools, starting it if necessary; raises `BackendError`."""
         deadline = time.monotonic() + timeout
-        await self._on_current(name, deadline, lambda own: own.ready(deadline))
+        session = await self._on_current(name, deadline, lambda own: own.ready(deadline))
+        await session.until_listed(deadline)
 
     async def _on_current(
         self,
@@ -316,12 +318,10 @@ class Manager:
                     continue
                 raise self._with_cause(name, error) from error
 
-    def _replaced(
-        self, used: Backend, error: BackendError, deadline: float, *, repeatable: bool = False
-    ) -> bool:
+    def _replaced(self, used: Backend, error: BackendError, end: float, *, repeatable: bool = False) -> bool:
         """Whether a new configuration replaced the backend meanwhile, so that the new one is used."""
         replaced = self._backends.get(used.config.name, used) is not used
-        return replaced and (repeatable or not error.sent) and time.monotonic() < deadline
+        return replaced and (repeatable or not error.sent) and time.monotonic() < end
 
     def _with_cause(self, name: str, error: BackendError) -> BackendError:
         """The error; of a backend with an incomplete configuration one that names what is missing."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from gatemini.app import App
 from gatemini.backends.status import BackendStatus
-from gatemini.cli.open_gateway import MODEL_SECONDS, parsed, redactor, settle, settle_search, texts
+from gatemini.cli.daemon_findings import daemon_findings
+from gatemini.cli.finding import Finding
+from gatemini.cli.open_gateway import MODEL_SECONDS, redactor, settle, settle_search
+from gatemini.cli.shell import parsed, texts
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.check_targets import calls_of_tools
 from gatemini.config.load import Loaded
@@ -48,17 +51,6 @@ _CHECK_BACKEND: dict[str, str] = {
 """Transport → where the trouble of a backend of that kind lies."""
 _WALLS = ("no_new_privs", "landlock", "seccomp")
 """Those of the kernel, as confine.py names them."""
-Verdict = Literal["ok", "warn", "fail"]
-
-
-@dataclass(slots=True)
-class Finding:
-    """The result of one check: how it is, what was seen, and (`mend`) what to do about it."""
-
-    what: str
-    verdict: Verdict
-    seen: str
-    mend: str = ""
 
 
 async def examine(gateway: App) -> list[Finding]:
@@ -70,6 +62,7 @@ async def examine(gateway: App) -> list[Finding]:
         findings += key_findings(gateway, status.name)
     findings += naming_findings(gateway)
     findings += [cache_finding(gateway), *await sandbox_findings(gateway), await model_finding(gateway)]
+    findings += await anyio.to_thread.run_sync(daemon_findings)
     hide = redactor(gateway)
     for finding in findings:
         finding.seen = hide.redact(finding.seen)

@@ -47,7 +47,8 @@ def described(value: Any) -> str:
         keys = keys_told(list(value))
         return f"{named}; {keys}" if named else keys
     if isinstance(value, list):
-        return f"array of {len(value)}"
+        rows = f", each with {keys_told(list(value[0]))}" if value and isinstance(value[0], dict) else ""
+        return f"array of {len(value)}{rows}"
     return dump(value)
 
 
