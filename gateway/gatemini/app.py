@@ -253,10 +253,10 @@ class App:
         self._sessions.remove(session)
         self._last_client = session.client or self._last_client
 
-    def surface(self, session: Session) -> Surface:
-        """Return what one client can call and read."""
+    def surface(self, session: Session, *, whole: bool = False) -> Surface:
+        """Return what one client can call and read. `whole`: results of chains are not reduced."""
         return Surface(
-            self.tools,
+            self.tools.unreduced() if whole else self.tools,
             self._view,
             self.index,
             session,

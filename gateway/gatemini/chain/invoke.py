@@ -23,7 +23,7 @@ from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log, of_person
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
-from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.outcome import Fate, Outcome, fate_of
 from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import mismatch
@@ -40,16 +40,12 @@ from gatemini.config.model.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
-    ApprovalPending,
     ArgumentsInvalid,
-    AuditFailed,
     BackendError,
-    BackendProtocol,
     ChainTimeout,
     GateminiError,
     LimitError,
     PolicyError,
-    ResultTooLarge,
     ResumeRefused,
     ToolNotFound,
 )
@@ -187,7 +183,11 @@ class Invoker:
         except GateminiError as exc:
             if isinstance(exc, PolicyError) or (isinstance(exc, BackendError) and not exc.sent):
                 record.sent = entry.sent = False
-            outcome = Outcome(False, error_fields(exc, record.tool, record.backend), fate=self._fate(exc))
+            outcome = Outcome(
+                False,
+                error_fields(exc, record.tool, record.backend),
+                fate=fate_of(exc, in_time=self.time.left() > LAST_MOMENT_SECONDS),
+            )
         except BaseException:
             self._finish(record, CANCELLED)
             raise
@@ -378,16 +378,6 @@ class Invoker:
                 f"a chain may make {most} calls; {record.tool} was one more ({LimitError.code}: sandbox.max_calls)",
                 hint="let one call bring more, or do the work in several chains",
             )
-
-    def _fate(self, exc: GateminiError) -> Fate:
-        """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
-        if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
-            return Fate.ANSWERED
-        if isinstance(exc, ApprovalPending):
-            return Fate.HELD
-        if not isinstance(exc, BackendError | ChainTimeout | AuditFailed):
-            return Fate.ANSWERED  # refused before it was sent: it would be refused again
-        return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 
     def _finish(self, record: CallRecord, outcome: str) -> None:
         record.outcome = outcome

@@ -29,10 +29,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stop": ("daemons", "stop the daemon"),
     "restart": ("daemons", "stop the daemon and start a new one; clients stay connected"),
     "logs": ("daemons", "what the daemon has logged; -f follows"),
+    "top": ("top", "the running daemon as a live view: clients, backends, calls, tokens saved"),
     "doctor": ("doctor", "check config, backends, keys, cache, sandbox and model, with what to do"),
     "demo": ("demo", "a session with the embedded demo backends"),
     "init": ("init", "write a commented configuration to begin with"),
-    "config": ("config", "check, schema, show"),
+    "config": ("config", "check, schema, show, path"),
+    "install": ("install", "put this gateway into MCP clients; --take-over moves their servers behind it"),
+    "uninstall": ("install", "take it out again; --restore gives them their servers back"),
     "audit": ("audit", "verify, show, export: the log of calls, decisions and changes"),
     "pin": ("pin", "diff, approve: what servers were when they were approved, in gatemini.lock.yaml"),
     "policy": ("policy", "test, explain, report: what the rules let happen"),
@@ -40,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
     "context": ("context", "trim, fold, filter, mark, meter, compact: steps on a request to a model"),
     "llm-proxy": ("llm_proxy", "a local proxy that makes requests to a model smaller"),
+    "completion": ("completion", "completion of commands for bash, zsh or fish"),
     "sandbox": ("sandbox", "inspect what the sandbox can reach"),
 }
 """Command → (module of this folder, one line of help)."""

@@ -40,5 +40,7 @@ def local(transport: Transport, client: str = "") -> Principal:
     return Principal(_user(), client, transport=transport)
 
 
+TERMINAL = "gatemini"
+"""The client's name of commands in the terminal."""
 NOBODY = Principal("nobody")
 """For calls without a client, which only tests make."""

@@ -15,7 +15,7 @@ from gatemini.chain.answer import well_formed
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.chain.run import ChainRequest, run_chain
 from gatemini.chain.services import ChainServices
-from gatemini.config.model.schema import SandboxConfig
+from gatemini.config.model.schema import OutputConfig, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.history import SearchHistory
 from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
@@ -84,6 +84,11 @@ class MetaTools:
         counted = name if name in META_TOOLS else UNKNOWN_TOOL
         self.tracker.record_answer(counted, max(processed, returned), returned, session.id)
         return result
+
+    def unreduced(self) -> MetaTools:
+        """Return tools that show results of chains whole, for a client that leaves with its answer."""
+        output = OutputConfig(auto_chunk_json=False, smart_truncation=False, table=False)
+        return replace(self, config=self.config.model_copy(update={"output": output}))
 
     def count_answer(self, name: str, returned: int, session: Session) -> None:
         """Count bytes that the model reads from something other than a tool."""

@@ -44,6 +44,10 @@ class Place:
         self.sock, self.lock, self.pid = f"{stem}.sock", f"{stem}.lock", f"{stem}.pid"
         self.log, self.hello = f"{stem}.log", f"{stem}.hello"
 
+    def stderr(self, backend: str) -> str:
+        """The file of what a backend writes to stderr."""
+        return f"{self.folder}/{self.key}.{backend}.stderr"
+
 
 def config_file(given: str | None, environ: "os._Environ[str] | dict[str, str]") -> str | None:
     """The absolute path of the configuration: `-c`, else GATEMINI_CONFIG, else the default one if it is there."""
