@@ -286,8 +286,7 @@ class Needs(msgspec.Struct, tag="needs"):
 
 
 class Stepped(msgspec.Struct, tag="stepped"):
-    """A step of a chain. `memory`: bytes its guest holds after it. `readings` are the new wall clock readings in ns,
-    8 bytes each; `facts` come with the first."""
+    """A step of a chain, with the bytes of its guest after it, and the new clock readings in ns, 8 bytes each."""
 
     session: int
     step: Step

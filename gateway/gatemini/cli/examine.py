@@ -97,7 +97,7 @@ def backend_finding(status: BackendStatus) -> Finding:
         if status.repairs:
             seen += f"; repaired: {'; '.join(status.repairs)}"
         if status.skipped_lines:
-            seen += f"; {status.skipped_lines} lines on stdout that are no messages were skipped"
+            seen += f"; skipped {counted(status.skipped_lines, 'line')} on stdout that hold no message"
         return Finding(what, "ok" if status.tools else "warn", seen)
     seen = status.error or f"is {status.state}"
     shown = {line.strip() for line in seen.splitlines()} | {""}
