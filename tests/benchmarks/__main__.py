@@ -25,6 +25,7 @@ from tests.benchmarks import (
     guests,
     large,
     llm_proxy,
+    policy,
     waits,
     warm,
 )
@@ -42,6 +43,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "cold": cold.cold,
     "context_steps": context_steps.context_steps,
     "llm_proxy": llm_proxy.llm_proxy,
+    "policy": policy.policy,
     "clients": clients.clients,
     "large": large.large,
     "waits": waits.waits,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gatemini.daemon.client import ask
 
 from fixtures.daemons import GATEMINI, Home, ProxyClient, until
+from gatemini.daemon.client import ask
 
 POLICY: dict[str, Any] = {
     "rules": [

@@ -23,7 +23,7 @@ from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log, of_person
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
-from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.outcome import Fate, Outcome, fate_of
 from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import mismatch
@@ -40,16 +40,12 @@ from gatemini.config.model.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
-    ApprovalPending,
     ArgumentsInvalid,
-    AuditFailed,
     BackendError,
-    BackendProtocol,
     ChainTimeout,
     GateminiError,
     LimitError,
     PolicyError,
-    ResultTooLarge,
     ResumeRefused,
     ToolNotFound,
 )
@@ -101,6 +97,9 @@ class Invoker:
     config: SandboxConfig = field(init=False)
     """The limits from the start of the chain: a changed configuration applies to later chains."""
     _in_flight: anyio.Semaphore = field(init=False)
+    _origin: tuple[Principal, str, str] = field(init=False)
+    """Principal, session and chain of the calls."""
+    _reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
         self.config = self.services.config
@@ -111,6 +110,8 @@ class Invoker:
             tell=self._pass_on,
             time_left=self.time.left,
         )
+        self._origin = self.client.who, caller.session or "", self.chain
+        self._reach = Reach(self.caller.can, of_person(self.caller.ask), self.time.standing_still)
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
     def nested(self, name: str, trace: RecordedCalls) -> Invoker:
@@ -129,8 +130,7 @@ class Invoker:
         raw: bool = False,
         digits: Paths = (),
     ) -> Outcome:
-        """Make one tool call. Every failure is returned as an `Outcome`; only cancellation and ResumeRefused are
-        raised.
+        """Make one tool call. A failure is an `Outcome` too; only cancellation and ResumeRefused are raised.
 
         `digits` are the paths in the arguments at which a BigInt is held as text.
         """
@@ -170,10 +170,9 @@ class Invoker:
         self, record: CallRecord, entry: Entry, making: Coroutine[Any, Any, Outcome]
     ) -> Outcome:
         """Return the outcome of a call, whatever became of it, and note it in the record."""
-        backend = record.backend
         try:
             outcome = await making
-            if record.sent and not record.bytes and backend != COMPOSITE_BACKEND:
+            if record.sent and not record.bytes and record.backend != COMPOSITE_BACKEND:
                 # Nothing came over a wire: the size is that of the text which the code gets.
                 written = outcome.written or outcome.text is None
                 outcome = replace(outcome, text=outcome.json(), written=written)
@@ -184,13 +183,16 @@ class Invoker:
         except GateminiError as exc:
             if isinstance(exc, PolicyError) or (isinstance(exc, BackendError) and not exc.sent):
                 record.sent = entry.sent = False
-            outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc))
+            outcome = Outcome(
+                False,
+                error_fields(exc, record.tool, record.backend),
+                fate=fate_of(exc, in_time=self.time.left() > LAST_MOMENT_SECONDS),
+            )
         except BaseException:
             self._finish(record, CANCELLED)
             raise
         if outcome.fate is Fate.CUT and record.sent:
-            # Two limits end at the same moment: the chain's, which cancels the call, or the call's own of the same
-            # length.
+            # The chain's limit, which cancels the call, and the call's own of the same length end at one moment.
             self._finish(record, CANCELLED)
         else:
             self._finish(record, "ok" if outcome.ok else f"error: {brief(outcome.value)}")
@@ -234,8 +236,7 @@ class Invoker:
             return self.dry_run.hold(tool, checked, notes)
         outcome = await self._send(record, entry, tool, checked)
         record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
-        notes = (*notes, *outcome.notes)
-        return self._value(tool, outcome.result, notes, raw)
+        return self._value(tool, outcome.result, (*notes, *outcome.notes), raw)
 
     async def _send(self, record: CallRecord, entry: Entry, tool: Tool, arguments: Json) -> CallOutcome:
         """Send an admitted call once fewer than the most are in flight."""
@@ -253,28 +254,21 @@ class Invoker:
                 timeout=timeout,
                 on_progress=self.client.progress_of(record),
                 caller=self.caller,
-                admit=partial(self._admit, record, arguments=arguments),
+                admit=None if door is None else partial(self._admit, record, arguments=arguments),
             )
-
-    @property
-    def _origin(self) -> tuple[Principal, str, str]:
-        """Principal, session and chain of the calls."""
-        return self.client.who, self.caller.session or "", self.chain
 
     async def _admit(self, record: CallRecord, tool: Tool, arguments: Json, *, held: bool = False) -> None:
         """Pass the door. Raises PolicyDenied, ApprovalDenied or ApprovalPending for a call that may not leave.
 
         A call passes it again for each backend of a fallback chain, which is another backend's tool.
         """
-        door = self.services.door
-        if door is None:
+        if (door := self.services.door) is None:
             return
         record.settle("fell back", ms=(time.monotonic() - record.started) * 1000)
         facts = door.facts(tool, arguments, *self._origin)
         if held:  # a dry run will not send it
             return door.foresee(facts)
-        reach = Reach(self.caller.can, of_person(self.caller.ask), self.time.standing_still)
-        record.admission = await door.admit(facts, reach)
+        record.admission = await door.admit(facts, self._reach)
 
     def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
         """Return the value for the code of a backend's answer."""
@@ -295,8 +289,10 @@ class Invoker:
         )
         if not value.written:
             self.services.learn(tool, value.value)
-        said = (*notes, *value.notes)
-        return Outcome(True, value.value, said, value.text, written=value.written, beside=tuple(value.beside))
+        notes = (*notes, *value.notes)
+        return Outcome(
+            True, value.value, notes, value.text, written=value.written, beside=tuple(value.beside)
+        )
 
     async def _beside_tools(
         self, record: CallRecord, entry: Entry, backend: str, spelled: str, arguments: Any
@@ -382,16 +378,6 @@ class Invoker:
                 f"a chain may make {most} calls; {record.tool} was one more ({LimitError.code}: sandbox.max_calls)",
                 hint="let one call bring more, or do the work in several chains",
             )
-
-    def _fate(self, exc: GateminiError) -> Fate:
-        """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
-        if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
-            return Fate.ANSWERED
-        if isinstance(exc, ApprovalPending):
-            return Fate.HELD
-        if not isinstance(exc, BackendError | ChainTimeout | AuditFailed):
-            return Fate.ANSWERED  # refused before it was sent: it would be refused again
-        return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 
     def _finish(self, record: CallRecord, outcome: str) -> None:
         record.outcome = outcome

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+import orjson
+
 from gatemini.explain.error_facts import SEARCHED, HintContext, ProgramFacts
 from gatemini.explain.results.missing_members import OF_TEXT
 from gatemini.explain.source_lines import place
@@ -14,6 +16,8 @@ from gatemini.explain.value_hints import tool_not_called
 
 MOST_LOOKED_AT: Final = 20
 """Places of each kind: code may have thousands."""
+MOST_VALUE: Final = 64 * 1024
+"""Characters of a value that is parsed."""
 NEAR: Final = 2000
 """Characters behind the head of a loop that are taken for its body."""
 
@@ -24,7 +28,7 @@ _BLOCK = re.compile(
 _COMPARED = re.compile(
     r"\.(sort|toSorted)\(\s*\(\s*([\w$]+)\s*,\s*([\w$]+)\s*\)\s*=>\s*([\w$.]{1,80})\s*[<>]=?\s*([\w$.]{1,80})\s*\)"
 )
-_MOST = re.compile(r"\bMath\.(max|min)\(\s*([\w$.]{1,80})\.map\(")
+_MOST = re.compile(r"\bMath\.(max|min)\(\s*([\w$][\w$.]{0,80})\.map\(")
 _NOT_CALLED = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=\s*await\s+[\w$]+\.[\w$]+\s*(?:;|\n|$)")
 _GIVES = re.compile(r"\b(?:return|throw)\b")
 
@@ -32,7 +36,17 @@ _GIVES = re.compile(r"\b(?:return|throw)\b")
 def slips(program: ProgramFacts, text: str, context: HintContext) -> list[str]:
     """A note for each slip that the text of the code shows for certain; `text` is the value."""
     code = program.source[:SEARCHED]
-    return list(dict.fromkeys([*_keys(code), *_blocks(code, text), *_numbers(code), *_tools(code, context)]))
+    return list(
+        dict.fromkeys(
+            [
+                *_keys(code),
+                *_blocks(code, text),
+                *_numbers(code),
+                *_sorted_as_text(code, text),
+                *_tools(code, context),
+            ]
+        )
+    )
 
 
 def _keys(code: str) -> Iterator[str]:
@@ -71,6 +85,16 @@ def _numbers(code: str) -> Iterator[str]:
     for found in islice(_MOST.finditer(code), MOST_LOOKED_AT):
         line = place(code, found.start())[0]
         yield f"Math.{found[1]} (line {line}) takes numbers, not an array: write `Math.{found[1]}(...{found[2]}.map(…))`"
+
+
+def _sorted_as_text(code: str, text: str) -> Iterator[str]:
+    """`numbers.sort()`, where that shows in the value."""
+    if ".sort()" not in code or len(text) > MOST_VALUE or text[:1] != "[":
+        return
+    value = orjson.loads(text)
+    numbers = all(type(item) in (int, float) for item in value)
+    if numbers and value != sorted(value) and value == sorted(value, key=str):
+        yield ".sort() orders numbers as text (10 before 9): write `.sort((a, b) => a - b)`"
 
 
 def _tools(code: str, context: HintContext) -> Iterator[str]:

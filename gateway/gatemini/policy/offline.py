@@ -20,7 +20,6 @@ from gatemini.policy.door import Door
 from gatemini.policy.facts import CallFacts
 from gatemini.policy.principal import Principal, Transport, local
 from gatemini.policy.rules.arguments import Match
-from gatemini.policy.rules.rules import subject_of
 from gatemini.policy.rules.when import WhenFailed
 from gatemini.registry import Registry
 
@@ -128,7 +127,7 @@ class Judge:
         steps: list[tuple[str, str]] = []
         for rule in self.door.rules.rules:
             try:
-                match = rule.matches(subject_of(facts), facts, counts)
+                match = rule.matches(facts, counts) if rule in self.door.rules.of_call(facts) else Match.NO
             except WhenFailed as failure:
                 steps.append((rule.name, f"its `when` could not be evaluated: {failure}"))
                 break

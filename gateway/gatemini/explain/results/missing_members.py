@@ -26,7 +26,9 @@ SAMPLED: Final = 50
 """Values looked at where the text of a result does not hold the name at all."""
 MOST_NOTES: Final = 5
 SHOWN_KEYS: Final = 14
-ALIKE: Final = 0.6
+WANTED: Final = ("held", "number", "added", "dated", "as number", "as text")
+"""Kinds of reads that want a kind of value."""
+ALIKE: Final = 0.61
 
 _OF_OBJECTS: Final = frozenset(
     [
@@ -166,9 +168,7 @@ def missing_members(
     for read in reads:
         if until is not None and (read.line, read.column) >= until:
             break
-        if read.kind in ("called", "held", "number", "added", "dated") or (
-            read.kind == "entered" and until is None
-        ):
+        if read.kind in ("called", *WANTED) or (read.kind == "entered" and until is None):
             continue
         if (
             f"`{read.shown}`" in said

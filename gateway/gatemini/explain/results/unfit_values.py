@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from gatemini.explain.error_facts import HintContext
+from gatemini.explain.results.missing_members import WANTED
 from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Characters, Uncertain, Walk, member
 from gatemini.text.escape import one_line
@@ -31,7 +32,7 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
     results = ReadValues(context)
     notes: dict[tuple[str, str], str] = {}
     for read in reads:
-        if read.kind not in ("number", "added", "dated", "held") or (read.kind, read.member) in notes:
+        if read.kind not in WANTED or (read.kind, read.member) in notes:
             continue
         try:
             said = _unfit(results, read)
@@ -44,12 +45,27 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
 
 def _unfit(results: ReadValues, read: Read) -> str | None:
     walk = Walk()
+    if read.kind in ("as number", "as text"):
+        values = [
+            member(owner, read.member) for source in read.sources for owner in results.values(walk, source)
+        ]
+        return _never_same(read, values)
     for source in read.sources:
         for owner in results.values(walk, source):
             said = _not_held(read, owner) if read.kind == "held" else _said(read, member(owner, read.member))
             if said is not None:
                 return said
     return None
+
+
+def _never_same(read: Read, values: Sequence[Any]) -> str | None:
+    """Of `r.id === "7"` where all are numbers, and of `r.n === 7` where all are text."""
+    kinds = (str,) if read.kind == "as number" else (int, float, bool)
+    if not values or not all(isinstance(value, kinds) for value in values):
+        return None
+    what, other = ("text", "a number") if read.kind == "as number" else ("no text", "text")
+    first = shorten(orjson.dumps(values[0]).decode(), SHOWN)
+    return f"{one_line(read.shown)} is {what} ({first}, line {read.line}), so that === with {other} is never true"
 
 
 def _not_held(read: Read, owner: Any) -> str | None:

@@ -19,7 +19,7 @@ from gatemini_sandbox.typescript.reads.method_calls import PAIRED, called, membe
 from gatemini_sandbox.typescript.reads.origins import Origins
 from gatemini_sandbox.typescript.reads.parts import Origin, values_in
 from gatemini_sandbox.typescript.reads.scopes import Scopes
-from gatemini_sandbox.typescript.reads.uses import NUMBERS, Use, Uses
+from gatemini_sandbox.typescript.reads.uses import WANTED, Use, Uses
 
 MOST_CODE: Final = 32 * 1024
 """Characters of code that are read for this."""
@@ -61,7 +61,7 @@ class _Finder:
             read = self._read(node, name, origin, use)
             if read is not None:
                 found.append(read)
-                if use in NUMBERS:
+                if use in WANTED:
                     found.append(msgspec.structs.replace(read, kind=use))
         return sorted(found, key=lambda read: (read.line, read.column))
 
