@@ -310,6 +310,16 @@ def toml(value: Any) -> str:
     return json.dumps(value)
 
 
+def test_what_a_moved_server_lacks_is_said_at_once(run: Run, home: Path) -> None:
+    server = {"command": "sh", "env": {"K": "${input:my-key}"}}
+    written(
+        "vscode", home, json.dumps({"inputs": [{"id": "my-key", "password": True}], "servers": {"a": server}})
+    )
+    moved = run("install", "vscode", "--take-over")
+    assert "a does not start yet: the input my-key needs `gatemini secret set my-key`" in moved.out
+    assert moved.code == 0
+
+
 def test_servers_come_back_into_a_file_that_was_changed_meanwhile(run: Run, home: Path) -> None:
     path = written("cursor", home, '{\n  "mcpServers": {\n    "a": {"command": "x"} // mine\n  }\n}\n')
     assert run("install", "cursor", "--take-over").code == 0

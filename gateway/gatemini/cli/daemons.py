@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gatemini.cli import shell
 from gatemini.config.model.durations import parse_duration
 from gatemini.errors import DaemonRefused
+from gatemini.text.shorten import counted
 
 if TYPE_CHECKING:
     from gatemini.proxy.places import Place
@@ -78,13 +79,13 @@ def _show(answer: dict[str, Any]) -> None:
     )
     for each in answer["sessions"]:
         shell.say(
-            f"  client {each['client'] or '(no handshake yet)'}: process {each['pid']}, {each['requests']} requests, "
+            f"  client {each['client'] or '(no handshake yet)'}: process {each['pid']}, {counted(each['requests'], 'request')}, "
             f"{each['in_flight']} in flight, in {each['cwd']}"
         )
     for each in answer.get("backends", ()):
         size = f", {each['rss_bytes'] / (1 << 20):.0f} MB" if each["rss_bytes"] else ""
         error = f": {each['error']}" if each["error"] else ""
-        restarts = f", {each['restarts']} restarts" if each["restarts"] else ""
+        restarts = f", {counted(each['restarts'], 'restart')}" if each["restarts"] else ""
         shell.say(f"  backend {each['name']}: {each['state']}{size}{restarts}{error}")
     if answer.get("variables_differ"):
         shell.say(

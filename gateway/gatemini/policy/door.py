@@ -62,6 +62,8 @@ class Door:
         self.pins = pins
         self.budgets = Budgets()
         self.approvals = approvals or Approvals()
+        if audit is not None:
+            self.approvals.event = audit.event
         self.flow = FlowGuard()
         self._listings = Listings(self.visible)
         self.set_policy(policy)
@@ -212,13 +214,15 @@ class Door:
 
     async def _approval(self, facts: CallFacts, decision: Decision, reach: Reach) -> None:
         """Wait for a person's approval. Raises ApprovalDenied or ApprovalPending."""
+        if self.audit is not None:
+            self.audit.decision(facts, decision, revision=self.revision)
         reads = self.flow.held(facts.session).sentences() if self.flow.on else ()
         await self.approvals.approve(facts, decision, self.revision, reach, reads)
 
     def _warned(self, facts: CallFacts, decision: Decision) -> Decision:
         """Return the decision with the guard's objection where `policy.flow: warn` lets the call pass."""
-        objection = self.flow.objection(facts)
-        if objection is None or objection.action != "allow":
+        objection = self.flow.objection(facts) if self.flow.config.flow == "warn" else None
+        if objection is None:
             return decision
         logger.warning("%s: %s (policy.flow: warn)", facts.qualified, objection.reason)
         return replace(decision, rule=f"{decision.rule}, {objection.rule}", reason=objection.reason)
@@ -242,7 +246,8 @@ class Door:
         """Write the intent record, without which nothing leaves under `on_failure: block`: then it raises AuditFailed."""
         if self.audit is not None:
             facts, decision = admission.facts, admission.decision
-            admission.seq = await self.audit.intent(facts, decision, revision=self.revision)
+            labels = self.flow.held(facts.session).names() if self.flow.on else ()
+            admission.seq = await self.audit.intent(facts, decision, revision=self.revision, labels=labels)
 
     def _label(self, admission: Admission, end: CallEnd) -> None:
         """Add the labels of what was read to the session's."""
@@ -251,7 +256,8 @@ class Door:
     def _outcome(self, admission: Admission, end: CallEnd) -> None:
         """Write the outcome record."""
         if self.audit is not None:
-            self.audit.outcome(admission.seq or 0, admission.facts, end)
+            labels = self.flow.sources(admission.facts) if self.flow.on else ()
+            self.audit.outcome(admission.seq or 0, admission.facts, end, labels=labels)
 
     def begin_session(self, session: str) -> Held | None:
         """Begin a session; return the labels that it will gather, None where none are gathered."""
