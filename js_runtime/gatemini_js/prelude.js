@@ -3,7 +3,7 @@
 // A tool call only puts a line into the outbox and returns a promise. The host runs the guest until it is idle,
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
-(function (values, encoding, shims, locale, timers, ToolError, backends, terminal, protocol) {
+(function (values, encoding, shims, regexp, locale, timers, ToolError, backends, terminal, protocol) {
   "use strict";
   const { own, expose, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
   const { encode, conversionNote } = encoding;
@@ -72,11 +72,13 @@
       return combine(this, values);
     };
   }
-  for (const name of ["race", "any"]) {
+  function watchRaces(name) {
     const method = raceOf(name);
     define(method, "name", { __proto__: null, value: name });
     define(own.Promise, name, { __proto__: null, writable: true, configurable: true, value: method });
   }
+  watchRaces("race");
+  watchRaces("any");
   own.freeze(CallPromise);
   own.freeze(CallPromisePrototype);
 
@@ -362,6 +364,7 @@
     expose(globalThis, "sleep", sleep);
     world.exposeAlways();
     shims.install(globalThis);
+    regexp.install(globalThis);
     locale.install(note);
   }
 

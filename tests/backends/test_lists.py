@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from fixtures.backend_bench import Bench, odd_config
+from fixtures.backend_bench import ODD, Bench, odd_config
+from fixtures.running import answer, running_app
 from gatemini.backends import mcp_session
 from gatemini.backends.status import State
 from gatemini.errors import BackendStopped
@@ -159,3 +162,13 @@ async def test_globs_allow_and_deny_tools(bench: Bench) -> None:
         tools={"allow": ("get_*",), "deny": ("*_b",)},
     )
     assert names(bench) == ["get_a"]
+
+
+async def test_a_tool_that_was_just_announced_is_found_by_the_same_chain(tmp_path: Path) -> None:
+    first = {"tools": [{"name": "set_tools", "inputSchema": {"type": "object"}}]}
+    odd = {"command": sys.executable, "args": ["-I", "-S", str(ODD), json.dumps(first)]}
+    new = [{"name": "echo", "inputSchema": {"type": "object"}}]
+    code = f"await odd.set_tools({{ tools: {json.dumps(new)} }});\nreturn await odd.echo({{ value: 5 }});"
+    async with running_app(tmp_path, {"odd": odd}) as app:
+        text, is_error, _ = await answer(app, code)
+    assert not is_error, text

@@ -16,6 +16,7 @@ from importlib import metadata
 
 from rich.console import Console
 from tests.benchmarks import (
+    audit,
     clients,
     cold,
     command_line,
@@ -31,6 +32,7 @@ from tests.benchmarks import (
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
+    "audit": audit.audit,
     "hop": gateway.hop,
     "hop_sdk": gateway.hop_sdk,
     "inprocess": gateway.inprocess,

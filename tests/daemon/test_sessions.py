@@ -33,9 +33,27 @@ def test_a_chain_that_a_stop_cuts_off_is_resumed_by_the_next_daemon(home: Home) 
     ident = client.chain(code, timeout=60000)
     until(home.writes, "the chain has begun")
     home.daemons()[0].send_signal(signal.SIGTERM)
-    chain = client.answer(ident)["error"]["data"]["chain"]
+    error = client.answer(ident)["error"]
+    chain = error["data"]["chain"]
+    assert error["message"].endswith(
+        f": find out with `// @resume {chain}` as the first line of the same code"
+    )
     assert client.value(client.chain(f"// @resume {chain}\n{code}", timeout=60000)) is True
     assert home.writes() == ["once"]
+
+
+def test_a_chain_whose_daemon_is_killed_is_not_said_to_be_resumable(home: Home) -> None:
+    client = home.client()
+    client.greet()
+    client.value(client.call("ledger.look"))
+    ident = client.chain(
+        "await ledger.write({key: 'once'}); await ledger.look({seconds: 20});", timeout=60000
+    )
+    until(home.writes, "the chain has begun")
+    home.daemons()[0].kill()
+    message = client.answer(ident)["error"]["message"]
+    assert "look what happened before you send it again" in message
+    assert "@resume" not in message
 
 
 def test_a_daemon_that_stops_says_how_long_its_open_calls_may_take(home: Home) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -18,9 +17,9 @@ from anyio.abc import TaskStatus
 from gatemini import __version__
 from gatemini.backends.actor import Backend
 from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
-from gatemini.backends.calls.failures import not_added, stderr_text
+from gatemini.backends.calls.failures import no_backend, not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
-from gatemini.backends.fallback_chain import Admit, Call, call_tool, candidates, fall_back, read
+from gatemini.backends.fallback_chain import Admit, Call, Check, call_tool, candidates, fall_back, read
 from gatemini.backends.instances import Instances
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.snapshot import measure_memory, status_of, watch_memory
@@ -29,7 +28,7 @@ from gatemini.backends.transports.http_link import Permitted
 from gatemini.backends.transports.interface import OpenLink
 from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.model.schema import BackendConfig, HealthConfig
-from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
+from gatemini.errors import BackendError, BackendStarting, BackendStopped
 from gatemini.model import CallOutcome, Json, Offer, Tool
 from gatemini.processes.children import Children
 from gatemini.processes.prerequisites import Prerequisites
@@ -73,6 +72,8 @@ class Manager:
         self._health = health or HealthConfig()
         self.permitted: Permitted | None = None
         """Checks the addresses that registered backends may connect to; configured backends may connect anywhere."""
+        self.check_tool: Check | None = None
+        """Called right before a call of a tool is sent; raises PolicyError for one that is not as it was approved."""
         self._children = Children(record_dir)
         self._prerequisites = Prerequisites(self._children)
         self._backends: dict[str, Backend] = {}
@@ -129,32 +130,29 @@ class Manager:
             await backend.ready(time.monotonic() + config.connect_timeout)
             if not backend.tools:
                 raise BackendStopped(f"{name} lists no tools{stderr_text(backend.stderr_tail())}")
+            return list(backend.tools.values())
         except BaseException as exc:
             with anyio.move_on_after(config.shutdown_grace_period + STOP_MARGIN_SECONDS, shield=True):
                 if self._backends.get(name) is backend:
                     await self.remove(name)
-            self._put_back(name, before, instances)
             if isinstance(exc, BackendError):
                 raise not_added(exc, config, backend.error, backend.stderr_tail()) from exc.__cause__
             raise
-        self._retire(before, instances)
-        return list(backend.tools.values())
+        finally:
+            self._keep_or_retire(name, before, instances)
 
-    def _put_back(self, name: str, backend: Backend | None, instances: Instances | None) -> None:
-        """Use a running backend again whose replacement failed, unless a new configuration has taken its name."""
-        if backend is None or name in self._backends:
-            self._retire(backend, instances)
-            return
-        self._backends[name] = backend
-        if instances is not None:
-            self._instances[name] = instances
-        self._events.tools(name, list(backend.tools.values()))
-        self._events.offers(name, backend.offers)
-
-    def _retire(self, *runners: Backend | Instances | None) -> None:
-        for runner in runners:
-            if runner is not None:
-                self._group.start_soon(runner.retire)
+    def _keep_or_retire(self, name: str, backend: Backend | None, instances: Instances | None) -> None:
+        """Use a running backend again if its name is free, because its replacement failed; else end it."""
+        if name in self._backends:
+            for runner in (backend, instances):
+                if runner is not None:
+                    self._group.start_soon(runner.retire)
+        elif backend is not None:
+            self._backends[name] = backend
+            if instances is not None:
+                self._instances[name] = instances
+            self._events.tools(name, list(backend.tools.values()))
+            self._events.offers(name, backend.offers)
 
     async def remove(self, name: str) -> int:
         """Stop a backend and forget it; the number of tools it had."""
@@ -265,7 +263,7 @@ class Manager:
         then the outcome names the one that answered; `admit` raises PolicyError for one that may not. Getting ready may take each of them an equal part of the time.
         """
         deadline = time.monotonic() + timeout
-        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit)
+        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit, self.check_tool)
         while True:
             own, now = self._find(backend), time.monotonic()
             begin_by = now + (deadline - now) / (1 + len(candidates(tool, own, self._backends)))
@@ -297,14 +295,10 @@ class Manager:
         return await self._on_current(backend, deadline, read_from, repeatable=True)
 
     async def wait_ready(self, name: str, timeout: float) -> None:
-        """Wait until a backend answers calls, starting it if necessary; raises `BackendError` if it does not."""
+        """Wait until a backend answers calls and has listed its tools, starting it if necessary; raises `BackendError`."""
         deadline = time.monotonic() + timeout
-        await self._on_current(name, deadline, lambda own: own.ready(deadline))
-
-    async def ping(self, backend: str, *, timeout: float) -> None:
-        """Probe a backend; raises `BackendError` without an answer."""
-        session = await self._find(backend).ready(time.monotonic() + timeout)
-        await session.ping(timeout=timeout)
+        session = await self._on_current(name, deadline, lambda own: own.ready(deadline))
+        await session.until_listed(deadline)
 
     async def _on_current(
         self,
@@ -402,7 +396,5 @@ class Manager:
     def _find(self, name: str) -> Backend:
         backend = self._backends.get(name)
         if backend is None:
-            close = difflib.get_close_matches(name, self._backends, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(self.names())}"
-            raise BackendNotFound(f"there is no backend {name!r}", hint=hint)
+            raise no_backend(name, self.names())
         return backend

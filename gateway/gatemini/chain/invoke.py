@@ -17,16 +17,15 @@ import anyio
 import anyio.to_thread
 
 from gatemini.backends.calls.callers import LOGGED, AskFn, Caller
-from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
-from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log, of_person
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.services import ChainServices
-from gatemini.chain.values.outputs import mismatch
+from gatemini.chain.values.outputs import answered
 from gatemini.chain.values.resources import (
     BESIDE_TOOLS,
     address_of,
@@ -35,18 +34,19 @@ from gatemini.chain.values.resources import (
     no_address,
     prompt_of,
 )
-from gatemini.chain.values.tool_values import to_value, tool_error
 from gatemini.config.model.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
     ApprovalPending,
     ArgumentsInvalid,
+    AuditFailed,
     BackendError,
     BackendProtocol,
     ChainTimeout,
     GateminiError,
     LimitError,
+    PolicyError,
     ResultTooLarge,
     ResumeRefused,
     ToolNotFound,
@@ -54,8 +54,8 @@ from gatemini.errors import (
 from gatemini.explain.error_fields import brief, error_fields
 from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, CallOutcome, Json, Tool, member
 from gatemini.output.store.results import ResultStore
-from gatemini.policy.door import Reach
 from gatemini.policy.principal import Principal
+from gatemini.policy.reach import Reach
 from gatemini.text.size_limit import weight
 
 _T = TypeVar("_T")
@@ -113,7 +113,7 @@ class Invoker:
             time_left=self.time.left,
         )
         self._origin = self.client.who, caller.session or "", self.chain
-        self._reach = Reach(self.caller.can, self.caller.ask, self.time.standing_still)
+        self._reach = Reach(self.caller.can, of_person(self.caller.ask), self.time.standing_still)
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
     def nested(self, name: str, trace: RecordedCalls) -> Invoker:
@@ -185,7 +185,7 @@ class Invoker:
             self._finish(record, "refused")
             raise
         except GateminiError as exc:
-            if isinstance(exc, BackendError) and not exc.sent:
+            if isinstance(exc, PolicyError) or (isinstance(exc, BackendError) and not exc.sent):
                 record.sent = entry.sent = False
             outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc))
         except BaseException:
@@ -238,7 +238,8 @@ class Invoker:
         outcome = await self._send(record, entry, tool, checked)
         record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
         notes = (*notes, *outcome.notes)
-        return self._value(tool, outcome.result, notes, raw)
+        keep, learn = self.results, self.services.learn
+        return answered(tool, outcome.result, notes, keep, learn, self.services.lists, raw=raw)
 
     async def _send(self, record: CallRecord, entry: Entry, tool: Tool, arguments: Json) -> CallOutcome:
         """Send an admitted call once fewer than the most are in flight."""
@@ -273,28 +274,6 @@ class Invoker:
             return door.foresee(facts)
         record.admission = await door.admit(facts, self._reach)
 
-    def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
-        """Return the value for the code of a backend's answer."""
-        if (mismatched := mismatch(tool, result)) is not None:
-            notes = (*notes, mismatched)
-        if raw or result.get("isError"):
-            result = in_full(result)
-        if raw:
-            return Outcome(True, result, notes)
-        if result.get("isError"):
-            return Outcome(False, tool_error(result, tool), notes)
-        value = to_value(
-            result,
-            tool,
-            save_blob=self.results.save_blob,
-            save_text=lambda text: self.results.save(text, label=tool.qualified),
-            lists=self.services.lists,
-        )
-        if not value.written:
-            self.services.learn(tool, value.value)
-        said = (*notes, *value.notes)
-        return Outcome(True, value.value, said, value.text, written=value.written, beside=tuple(value.beside))
-
     async def _beside_tools(
         self, record: CallRecord, entry: Entry, backend: str, spelled: str, arguments: Any
     ) -> Outcome:
@@ -303,7 +282,7 @@ class Invoker:
             offers = await self._read(
                 record, entry, backend, spelled, {}, lambda s, left: s.list_offers(timeout=left)
             )
-            return Outcome(True, listed_value(offers))
+            return Outcome(True, listed_value(self.services.shown_offers(backend, offers)))
         if spelled == GET_PROMPT:
             name, given = prompt_of(backend, arguments)
             prompt = await self._read(
@@ -384,7 +363,9 @@ class Invoker:
         """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
         if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
             return Fate.ANSWERED
-        if not isinstance(exc, BackendError | ChainTimeout | ApprovalPending):
+        if isinstance(exc, ApprovalPending):
+            return Fate.HELD
+        if not isinstance(exc, BackendError | ChainTimeout | AuditFailed):
             return Fate.ANSWERED  # refused before it was sent: it would be refused again
         return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 

@@ -32,7 +32,7 @@ from gatemini.chain.replay.interruption import interruption, interruption_by
 from gatemini.chain.replay.journal import Journal, SessionJournals
 from gatemini.chain.script import run_script
 from gatemini.chain.services import ChainServices
-from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, SandboxFault
+from gatemini.errors import ApprovalPending, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.report import BUDGET
@@ -241,7 +241,9 @@ def _failed(
     trace = chain.invoker.trace if chain is not None else None
     if chain is not None:
         why = chain.journal.why if refused else interruption(failure.facts, chain.invoker.trace)
-        failure.notes += _rerun_notes(request, chain, why, named=not refused)
+        # A JSON call is sent again as it was: its grant waits for it.
+        as_it_was = failure.facts.code == ApprovalPending.code and chain.tier == JsonCall.tier
+        failure.notes += _rerun_notes(request, chain, why, named=not (refused or as_it_was))
     text = explain(failure, request.code, records, services, request.error_room, trace, request.client.who)
     meta = chain.meta() if chain is not None else NO_META
     return ChainAnswer(

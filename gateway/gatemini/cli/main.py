@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from typing import Any
 
 from gatemini import __version__
 
@@ -24,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "recent": ("stats", "the last calls to backends: when, how long, how large"),
     "eval": ("eval", "does search find the right tools? recall, MRR and misses for your own queries"),
     "status": ("daemons", "the running daemon: its clients, backends, memory; --all for every one"),
+    "approve": ("approve", "the calls that wait for your approval; approve or deny them, --watch for more"),
     "stop": ("daemons", "stop the daemon"),
     "restart": ("daemons", "stop the daemon and start a new one; clients stay connected"),
     "logs": ("daemons", "what the daemon has logged; -f follows"),
@@ -31,6 +33,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "a session with the embedded demo backends"),
     "init": ("init", "write a commented configuration to begin with"),
     "config": ("config", "check, schema, show"),
+    "audit": ("audit", "verify, show, export: the log of calls, decisions and changes"),
+    "pin": ("pin", "diff, approve: what servers were when they were approved, in gatemini.lock.yaml"),
     "policy": ("policy", "test, explain, report: what the rules let happen"),
     "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
@@ -130,10 +134,15 @@ def _direct() -> int:
     wire = import_module("gatemini.protocol.stdio.descriptors").claim_stdio()
     # The sandbox process loads while this one imports, so that it is ready when the first chain comes.
     import_module("gatemini_sandbox.spawn").start_early()
-    code = int(import_module("gatemini.protocol.direct_mode").main(None, wire))
+    code = int(import_module("gatemini.protocol.direct_mode").main(None, wire, _console))
     sys.stderr.flush()
     # Everything is closed; a worker thread that was given up (a model being loaded) must not delay the exit.
     os._exit(code)
+
+
+async def _console(approvals: Any, redactor: Any) -> None:
+    """Serve `gatemini approve` beside the client; imported only where something can ask."""
+    await import_module("gatemini.daemon.console").serve_direct(approvals, redactor, None)
 
 
 def _help() -> int:

@@ -20,13 +20,17 @@ GUESSED_WORDS = frozenset(("workspaceFolder", "workspaceRoot", "cwd", "workspace
 
 @dataclass(slots=True)
 class Entry:
-    """A backend before variables are put in. `renamed` maps our top keys to those of the file."""
+    """A backend before variables are put in.
+
+    `renamed` maps our top keys to those of the file, `places` single values in them (`("args", 0)`).
+    """
 
     name: str
     raw: dict[str, Any]
     document: Document
     prefix: KeyPath
     renamed: Mapping[str, KeyPath] = field(default_factory=dict)
+    places: dict[KeyPath, KeyPath] = field(default_factory=dict, kw_only=True)
     dollars: bool = True
     words: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
@@ -37,6 +41,8 @@ class Entry:
 
     def source_path(self, path: KeyPath) -> KeyPath:
         """A path in our names (`("url",)`) as the file has it (`("mcpServers", "a", "httpUrl")`)."""
+        if path[:2] in self.places:
+            return (*self.prefix, *self.places[path[:2]], *path[2:])
         if path and isinstance(path[0], str) and path[0] in self.renamed:
             return (*self.prefix, *self.renamed[path[0]], *path[1:])
         return (*self.prefix, *path)

@@ -7,12 +7,13 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import orjson
 import psutil
 
 from gatemini import __version__
+from gatemini.daemon import console
 from gatemini.daemon.hello import Hello
+from gatemini.daemon.socket_streams import send_line
 
 if TYPE_CHECKING:
     from gatemini.daemon.server import Daemon
@@ -25,23 +26,20 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
             answer = status(daemon)
         case "stop" | "restart":
             answer = {"ok": True, "pid": os.getpid(), "drain_seconds": daemon.drain_seconds}
+        case console.LIST | console.DECIDE:
+            answer = await _approvals(daemon, hello)
         case other:
             answer = {"ok": False, "error": f"the daemon ({__version__}) does not know the command {other}"}
-    await _send(sock, orjson.dumps(answer, default=str) + b"\n")
+    await send_line(sock, orjson.dumps(answer, default=str) + b"\n")
     if hello.control in ("stop", "restart"):
         daemon.stop(restart=hello.control == "restart", now=bool(hello.arguments.get("now")))
 
 
-async def _send(sock: socket.socket, line: bytes) -> None:
-    view = memoryview(line)
-    while view:
-        await anyio.wait_writable(sock)
-        try:
-            view = view[sock.send(view) :]
-        except BlockingIOError:
-            continue
-        except OSError:
-            return
+async def _approvals(daemon: Daemon, hello: Hello) -> dict[str, Any]:
+    await daemon.ready.wait()
+    if daemon.app is None:
+        return {"ok": False, "error": daemon.failure}
+    return console.answer(daemon.app.approvals, daemon.redactor, hello)
 
 
 def status(daemon: Daemon) -> dict[str, Any]:

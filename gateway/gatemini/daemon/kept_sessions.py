@@ -42,6 +42,8 @@ class _Kept:
     log_level: str
     results: list[KeptResult]
     journals: list[_KeptJournal]
+    reads: dict[str, list[str]] | None = None
+    """Labels of what the session has read; None where they were not gathered."""
 
 
 def _plain(value: object) -> object:
@@ -66,8 +68,10 @@ class KeptSessions:
             trace = journal.trace
             readings, trace.readings = list(trace.readings), ()
             journals.append(_KeptJournal(clock - journal.used, readings, journal))
-        kept = _Kept(time.time(), session.log_level, list(take_out(session.results, MOST_BYTES)), journals)
-        if not kept.results and not kept.journals:
+        reads = session.reads.plain() if session.reads is not None else None
+        results = list(take_out(session.results, MOST_BYTES))
+        kept = _Kept(time.time(), session.log_level, results, journals, reads)
+        if not kept.results and not kept.journals and not reads:
             return
         try:
             replace_own(self._path(token), msgspec.msgpack.encode(kept, enc_hook=_plain))
@@ -88,6 +92,8 @@ class KeptSessions:
         path.unlink(missing_ok=True)
         passed = max(0.0, time.time() - kept.saved)
         session.log_level = kept.log_level
+        if session.reads is not None:
+            session.reads.restore(kept.reads)
         for result in reversed(kept.results):
             put_back(session.results, result, passed)
         for one in kept.journals:

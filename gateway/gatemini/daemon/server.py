@@ -22,13 +22,13 @@ from gatemini.config.load import load_config
 from gatemini.config.variables.redaction import Redactor, start_log
 from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control
-from gatemini.daemon.hello import MAX_HELLO_BYTES, Hello, Variables, read_hello
+from gatemini.daemon.hello import Hello, Variables, read_hello
 from gatemini.daemon.listener import Listener, LockLost, peer_uid
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions import Sessions
+from gatemini.daemon.socket_streams import HELLO_SECONDS, first_line
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
-from gatemini.protocol.stdio.stdio_streams import READ_CHUNK
 from gatemini.proxy.places import STARTED, PlaceRefused
 from gatemini.upkeep.reload import file_state
 from gatemini.upkeep.slow_secrets import Awaited
@@ -36,7 +36,6 @@ from gatemini.upkeep.slow_secrets import Awaited
 logger = logging.getLogger(__name__)
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-HELLO_SECONDS = 10.0
 TICK_SECONDS = 1.0
 STOP_SECONDS = 5.0
 """How long connections that are cut off may take to end."""
@@ -133,6 +132,7 @@ class Daemon:
             self.config, environ=environ, redactor=self.redactor, serving=self.spawned
         ) as app:
             self.app = app
+            app.approvals.console = True
             logging.getLogger().setLevel(app.loaded.config.log_level.upper())
             for problem in app.problems():
                 logger.warning("%s", problem)
@@ -233,7 +233,7 @@ class Daemon:
                 return
             line, begun = b"", b""
             with anyio.move_on_after(HELLO_SECONDS):
-                line, begun = await _first_line(sock)
+                line, begun = await first_line(sock)
             hello = read_hello(line)
             if hello is None:
                 return
@@ -298,7 +298,7 @@ class Daemon:
         return sum(connection.in_flight for connection in self.connections)
 
     def _may_end(self) -> bool:
-        if self.app is None or self.in_flight or self.app.parking.waiting:
+        if self.app is None or self.in_flight or self.app.parking.waiting or self.app.approvals.opened():
             return False
         if self.outdated:
             return True
@@ -333,24 +333,6 @@ class Daemon:
             files |= {folder / ".env" for folder in folders}
         stamps = stamps_of(files)
         return stamps if self.config_current else None
-
-
-async def _first_line(sock: socket.socket) -> tuple[bytes, bytes]:
-    """The first line of a connection, and what is behind it already."""
-    data = b""
-    while b"\n" not in data and len(data) < MAX_HELLO_BYTES:
-        await anyio.wait_readable(sock)
-        try:
-            more = sock.recv(READ_CHUNK)
-        except BlockingIOError:
-            continue
-        except OSError:
-            break
-        if not more:
-            break
-        data += more
-    line, _, rest = data.partition(b"\n")
-    return line, rest
 
 
 def _installed_version(of_client: str) -> str:

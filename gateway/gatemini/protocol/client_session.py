@@ -9,7 +9,9 @@ import secrets
 from dataclasses import dataclass, field, replace
 
 from gatemini.chain.replay.journal import JournalBook, SessionJournals
+from gatemini.config.model.schema import ResultsConfig
 from gatemini.output.store.results import ResultStore
+from gatemini.policy.flow.labels import Held
 from gatemini.policy.principal import Principal, local
 
 DEFAULT_LOG_LEVEL = "info"
@@ -26,6 +28,8 @@ class Session:
     client: str | None = None
     principal: Principal = field(default_factory=lambda: local("stdio"))
     """On behalf of which calls are made; its client is the announced name unless a token names one."""
+    reads: Held | None = None
+    """Labels of what it has read; None where no guard gathers them."""
     log_level: str = DEFAULT_LOG_LEVEL
     """Least level of backends' log messages that a client of the handshake era receives."""
 
@@ -39,3 +43,10 @@ class Session:
     def close(self) -> None:
         self.journals.close()
         self.results.close()
+
+
+def store_of(kept: ResultsConfig) -> ResultStore:
+    """Return a new result store with the configured caps."""
+    return ResultStore(
+        memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
+    )

@@ -34,6 +34,7 @@ from gatemini.protocol.definitions import (
     REGISTER_MANUAL,
     SEARCH_TOOLS,
 )
+from gatemini.protocol.registration.recorded import recorded
 from gatemini.protocol.registration.registering import Registration
 from gatemini.protocol.tool_arguments import is_given, read_arguments
 from gatemini.text.escape import visible
@@ -112,9 +113,11 @@ class MetaTools:
                     self.history.called(session.id, self.redactor.redact(made["tool"]))
             return answer.result, answer.bytes_in
         if name == REGISTER_MANUAL:
-            return _json_result(await self.registration.register(arguments, client.caller)), 0
+            with recorded(self.chain.door, name, arguments, session):
+                return _json_result(await self.registration.register(arguments, client.caller)), 0
         if name == DEREGISTER_MANUAL:
-            return _json_result(await self.registration.deregister(arguments)), 0
+            with recorded(self.chain.door, name, arguments, session):
+                return _json_result(await self.registration.deregister(arguments)), 0
         raise InvalidRequest(
             f"there is no tool '{shorten(visible(name), 80)}' here",
             hint=f"the tools are {', '.join(META_TOOLS)}; backend tools are called inside call_tool_chain",

@@ -14,6 +14,7 @@ from gatemini.backends.conversation.peer import Reply
 from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendError
 from gatemini.model import Json, Offer
+from gatemini.text.hidden import note_of, without_comments
 
 MAX_PAGES = 20
 MAX_OFFERS = 2_000
@@ -72,16 +73,19 @@ def _offers(config: BackendConfig, key: str, entries: Any) -> Iterator[Offer]:
         name = _text(entry, "name") or uri
         if not name or (key != "prompts" and not uri):
             continue
+        description = _text(entry, "description") or _text(entry, "title")
+        hides = note_of("its description", description)
         yield Offer(
             config.name,
             name,
-            description=_text(entry, "description") or _text(entry, "title"),
+            description=without_comments(description),
             input_schema=_arguments(entry.get("arguments")),
             tags=tuple(config.tags),
             namespace=config.namespace,
             title=_text(entry, "title") or None,
             kind="prompt" if key == "prompts" else "resource",
             uri="" if key == "prompts" else uri,
+            repairs=() if hides is None else (hides,),
         )
 
 

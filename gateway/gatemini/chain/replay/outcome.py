@@ -21,6 +21,8 @@ class Fate(Enum):
     """No answer, and none will come: crash, no connection, the backend's own timeout."""
     CUT = auto()
     """No answer because the chain's time was over."""
+    HELD = auto()
+    """Not sent, since its approval is still open: the code gets no answer, and a resumed chain makes the call."""
 
 
 @dataclass(frozen=True, slots=True)

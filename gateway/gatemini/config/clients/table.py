@@ -99,12 +99,28 @@ EDITOR_FOLDERS = (
 )
 """Folders of a workspace that hold a client's file; the workspace is the folder above."""
 CRUSH_FILES = ("crush.json", ".crush.json")
+MARKS: Mapping[str, frozenset[str]] = {
+    "gemini": frozenset((".gemini", ".qwen")),
+    "copilot": frozenset(("mcp-config.json",)),
+    "cline": frozenset(("cline_mcp_settings.json", "mcp_settings.json", ".roo")),
+    "kiro": frozenset((".kiro", ".amazonq", "amazonq")),
+}
+"""Names of files and folders by which the clients of a file are known, with those that mean the same by its words."""
+UNITS: Mapping[str, float] = {
+    "goose": 1.0,
+    "crush": 1.0,
+    "cline": 1.0,
+    "gemini": 0.001,
+    "kiro": 0.001,
+    "opencode": 0.001,
+}
+"""Seconds of the unit of `timeout`; other clients write seconds or milliseconds without saying which."""
 
 # The words of one server. Keys of the same name and meaning as ours:
 SAME = ("command", "args", "env", "cwd", "url", "headers")
 RENAMED = {"environment": "env", "envs": "env", "cmd": "command", "working_directory": "cwd"}
 """Key → ours: OpenCode's, Goose's, Warp's."""
-URLS = ("uri", "httpUrl", "httpURL", "serverUrl", "serverURL", "endpoint")
+URLS = ("uri", "baseUrl", "httpUrl", "httpURL", "serverUrl", "serverURL", "endpoint")
 TRANSPORTS = ("type", "transport", "transportType")
 TRANSPORT_VALUES = {
     **dict.fromkeys(("stdio", "local", "command"), "stdio"),
@@ -128,17 +144,20 @@ TIMEOUTS: Mapping[str, tuple[str, float | None]] = {
     "startup_timeout_sec": ("connect_timeout", 1.0),
     "startup_timeout_ms": ("connect_timeout", 0.001),
     "connectionTimeout": ("connect_timeout", 0.001),
+    "initTimeout": ("connect_timeout", 0.001),
+    "connect_timeout": ("connect_timeout", 1.0),
 }
-"""Key → (ours, seconds of its unit; None where clients write seconds or milliseconds without saying which)."""
-APPROVALS = (
-    "autoApprove",
-    "alwaysAllow",
-    "trust",
-    "autoapprove",
-    "always_allow",
-    "default_tools_approval_mode",
-)
-"""What the client itself decides; without effect here."""
+"""Key → (ours, seconds of its unit; None where `UNITS` says it or nobody does)."""
+APPROVALS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("autoApprove", "alwaysAllow", "trust", "autoapprove", "always_allow", "default_tools_approval_mode"),
+        "the client decides what it approves",
+    ),
+    "sandboxEnabled": "the gateway starts it outside of the client's sandbox",
+}
+"""What is without effect here, and why."""
+SILENT = frozenset(("gallery", "version", "extension", "alwaysLoad", "fromGalleryId", "watchPaths"))
+"""What concerns the client alone."""
 KNOWN = frozenset(
     (*SAME, *URLS, *TRANSPORTS, *SWITCHES, *FILTERS, *TIMEOUTS, *APPROVALS, *RENAMED, "envFile", "env_vars", "env_keys", "requestOptions",
      "name", "display_name", "description", "bundled", "required", "supports_parallel_tool_calls", "start_on_launch",

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from gatemini.config.model.audit import AuditConfig
 from gatemini.config.model.backend import (
     BackendConfig,
     CliTool,
@@ -28,6 +29,7 @@ from gatemini.config.model.policy import PolicyConfig
 from gatemini.folders import from_home
 
 __all__ = [
+    "AuditConfig",
     "BackendConfig",
     "CliTool",
     "CompositeTool",
@@ -280,6 +282,10 @@ class Config(Strict):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What goes to stderr."""
+    profile: Literal["developer", "locked"] = "developer"
+    """`locked` sets strict defaults, and refuses keys that weaken them."""
+    profile_exceptions: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    """Key that may weaken `locked` → the reason, for those who review the configuration."""
     backends: dict[str, BackendConfig] = Field(default_factory=dict)
     """By name: letters, digits, `_` and `-`."""
     aliases: dict[str, Annotated[str, AfterValidator(_qualified)]] = Field(default_factory=dict)
@@ -308,6 +314,8 @@ class Config(Strict):
     """Which calls are allowed, denied, or asked about."""
     secrets: SecretsConfig = SecretsConfig()
     """Where secrets may come from, and what is hidden."""
+    audit: AuditConfig = AuditConfig()
+    """A log of calls, decisions and changes."""
     context: ContextConfig = ContextConfig()
     """What `gatemini llm-proxy` does to requests."""
     include: tuple[Path, ...] = ()

@@ -31,8 +31,22 @@ MOST_SHOWN = 6000
 """Longest question shown to the user, in characters. A longer one is refused: its end would not be read."""
 
 METADATA_HOSTS = ("metadata.google.internal", "metadata", "instance-data")
-METADATA_ADDRESSES = frozenset(map(ip_address, ("100.100.100.200", "192.0.0.192", "fd00:ec2::254")))
-"""Besides the link-local range (RFC 3927, RFC 4291): where Alibaba, Oracle and AWS (IPv6) serve credentials."""
+METADATA_ADDRESSES = frozenset(
+    map(
+        ip_address,
+        (
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+            "fd00:42::42",
+            "fd00:c1::a9fe:a9fe",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+        ),
+    )
+)
+"""Besides the link-local range (RFC 3927, RFC 4291): where Alibaba, Azure, Oracle, Scaleway, AWS and Google Cloud serve
+credentials."""
 
 _WRAPPING_NETWORKS = tuple(map(ip_network, ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")))
 """IPv6 whose last 32 bits are an IPv4 address: compatible (RFC 4291), translated (RFC 2765), NAT64 (RFC 6052, 8215)."""
