@@ -13,7 +13,7 @@ import pytest
 from keyrings.alt.file import PlaintextKeyring
 
 from fixtures.command_line import Run
-from gatemini.cli.init import STARTER
+from gatemini.cli.starters import DEVELOPER
 from gatemini.config.model.schema import Config
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -225,7 +225,7 @@ def test_the_commented_parts_of_the_starter_are_valid_too(
     (home / ".cursor").mkdir()
     (home / ".cursor" / "mcp.json").write_text('{"mcpServers": {"c": {"command": "x"}}}')
     code = re.compile(r"^( *)# ((?:  )*(?:[a-z]+:|- ).*)$", re.MULTILINE)
-    configured(home, code.sub(r"\1\2", STARTER))
+    configured(home, code.sub(r"\1\2", DEVELOPER))
     answer = run("config", "check", "--json").json
     assert answer["problems"] == []
     assert answer["backends"] == ["shop", "notes", "clock", "files", "search", "c"]

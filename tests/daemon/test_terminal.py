@@ -163,7 +163,7 @@ def test_top_writes_a_line_a_look_and_json(home: Home) -> None:
     assert home.run(*config, *LARGE, "-q").returncode == 0
     lines = home.run(*config, "top", "--count", "2", "--interval", "10ms").stdout.splitlines()
     assert len(lines) == 2
-    assert "1 session  0 in flight  1 calls  0.0/s" in lines[0]
+    assert "1 session  0 in flight  1 call  0.0/s" in lines[0]
     answer = json.loads(home.run(*config, "top", "--json").stdout)
     assert answer["calls"] == 1
     assert answer["failed"] == 0

@@ -23,6 +23,7 @@ from gatemini.cli import shell
 from gatemini.daemon.client import ask, ended
 from gatemini.errors import DaemonRefused
 from gatemini.proxy.places import Place, place_of
+from gatemini.text.shorten import counted
 
 BACKENDS = 5
 ANSWER_SECONDS = 60.0
@@ -119,7 +120,7 @@ def compare(clients: int, *, as_json: bool) -> int:
         place = place_of(str(config), environ)
         if not as_json:
             shell.note(
-                f"starting {clients} clients with {BACKENDS} backends, on one daemon and each with a gateway …"
+                f"starting {counted(clients, 'client')} with {BACKENDS} backends, on one daemon and each with a gateway …"
             )
         shared = _measure("one daemon", clients, [*words, "-c", str(config)], environ, folder, _daemon(place))
         lock = ended(place, END_SECONDS)

@@ -23,6 +23,8 @@ from gatemini.config.check_targets import calls_of_tools
 from gatemini.config.load import Loaded
 from gatemini.discovery.types.identifiers import backend_identifier
 from gatemini.errors import GateminiError
+from gatemini.policy.flow.guard import only_unknown
+from gatemini.policy.rules.hints import HintRules
 from gatemini.text.shorten import counted
 from gatemini_sandbox.errors import GuestFault, GuestMissing, GuestTampered, SandboxError
 
@@ -60,7 +62,7 @@ async def examine(gateway: App) -> list[Finding]:
     for status in gateway.manager.statuses():
         findings.append(backend_finding(status))
         findings += key_findings(gateway, status.name)
-    findings += naming_findings(gateway)
+    findings += [*naming_findings(gateway), *flow_findings(gateway)]
     findings += [cache_finding(gateway), *await sandbox_findings(gateway), await model_finding(gateway)]
     findings += await anyio.to_thread.run_sync(daemon_findings)
     hide = redactor(gateway)
@@ -95,7 +97,7 @@ def backend_finding(status: BackendStatus) -> Finding:
         if status.repairs:
             seen += f"; repaired: {'; '.join(status.repairs)}"
         if status.skipped_lines:
-            seen += f"; {status.skipped_lines} lines on stdout that are no messages were skipped"
+            seen += f"; skipped {counted(status.skipped_lines, 'line')} on stdout that hold no message"
         return Finding(what, "ok" if status.tools else "warn", seen)
     seen = status.error or f"is {status.state}"
     shown = {line.strip() for line in seen.splitlines()} | {""}
@@ -139,6 +141,17 @@ def key_findings(gateway: App, backend: str) -> list[Finding]:
         )
         for name in missing
     ]
+
+
+def flow_findings(gateway: App) -> list[Finding]:
+    """Backends that make a session untrusted only since nothing is known of their tools."""
+    policy = gateway.loaded.config.policy
+    if policy is None or policy.flow == "off":
+        return []
+    unknown = only_unknown(gateway.registry.all_tools(), HintRules(policy))
+    remedy = "name those that you know under policy.trust_annotations or policy.override_annotations"
+    seen = "no hint of its tools is believed: a session that calls one has read untrusted content"
+    return [Finding(f"backend {name}", "warn", seen, remedy) for name in unknown]
 
 
 def cache_finding(gateway: App) -> Finding:

@@ -19,6 +19,7 @@ from gatemini.config.clients.client_entry import OWN_NAME
 from gatemini.config.clients.client_file import ClientFile, decoded, read_bytes
 from gatemini.config.clients.table import INSTALLS
 from gatemini.config.documents.text_edit import EditRefused
+from gatemini.text.shorten import counted
 
 CHECK_SECONDS = 60.0
 """A first start compiles the sandbox's guest and starts the daemon."""
@@ -51,7 +52,7 @@ def checked(name: str, file: ClientFile) -> Outcome:
             return outcome
     seconds = time.perf_counter() - begun
     outcome.status = "answered"
-    outcome.detail = f"{len(tools)} tools after {seconds:.2f} s: {', '.join(tools)}"
+    outcome.detail = f"{counted(len(tools), 'tool')} after {seconds:.2f} s: {', '.join(tools)}"
     outcome.more = {"tools": tools, "seconds": round(seconds, 3)}
     return outcome
 

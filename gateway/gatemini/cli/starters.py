@@ -53,9 +53,10 @@ _LOCKED_HEAD = """\
 # All keys: docs/reference/configuration.md. What the profile sets, and how to review it: docs/security.md.
 
 # locked: calls are denied unless a rule allows them; only tools that are known to change nothing are allowed; what a
-# session has read does not get out; servers are called once a person has approved them (`gatemini pin`), and again
-# when they change; every call is recorded before it leaves (folder `audit` beside this file); approvals come from a
-# console or a webhook, never from the client itself; agents register nothing; each sandbox process holds one guest; a missing secret stops the start; no program is run for one.
+# session has read does not get out; approvals come from a console or a webhook, never from the client itself; agents
+# register nothing; each sandbox process holds one guest; a missing secret stops the start; no program is run for one;
+# every call is written to an audit log in the folder audit/ beside this file before it leaves; and servers are used
+# once `gatemini pin` has approved them as they are, in gatemini.lock.yaml, which belongs into review.
 # A key below that weakens any of this is an error, unless it is named here with a reason:
 # profile_exceptions:
 #   policy.read_only: "tickets are filed by agents; see the review of 2026-11-02"

@@ -15,6 +15,7 @@ from gatemini.config.clients.table import Install
 from gatemini.config.clients.take_over import Keeper, TakeOver, plan_take_over, shown_file
 from gatemini.config.documents.find import config_directory
 from gatemini.config.documents.yaml_edit import Edited
+from gatemini.config.load import load_config
 from gatemini.config.variables.keychain import KEYCHAIN_NAMES, Keychain, keyring_settings
 from gatemini.config.variables.store import STORE, SecretStore
 from gatemini.folders import home_folder
@@ -60,3 +61,11 @@ def carry_out(
         where = "the keychain" if keeper.has_keychain else "the secret store"
         outcome.lines.append(f"moved {counted(len(keeper.kept), 'secret')} into {where}")
     outcome.more["moved_secrets"] = take.secrets
+    outcome.lines += _not_ready(take)
+
+
+def _not_ready(take: TakeOver) -> list[str]:
+    """What the moved servers lack here: a variable, or an input that the client has asked its user for."""
+    loaded = load_config(take.target, environ=os.environ)
+    moved = {item.name for item in take.plan.items}
+    return [f"{name} does not start yet: {why}" for name, why in loaded.unusable.items() if name in moved]

@@ -114,7 +114,7 @@ def line(found: Sample) -> str:
     ]
     return (
         f"{time.strftime('%H:%M:%S')}  {counted(len(status['sessions']), 'session')}  {found.in_flight} in flight  "
-        f"{load['calls']} calls  {found.rate:.1f}/s  p95 {load['p95_ms']:.0f} ms  {load['failed']} failed  "
+        f"{counted(load['calls'], 'call')}  {found.rate:.1f}/s  p95 {load['p95_ms']:.0f} ms  {load['failed']} failed  "
         f"{load['estimated_tokens_saved']:,} tokens saved  {status['rss_bytes'] / MEGABYTE:.0f} MB"
         + (f"  down: {', '.join(bad)}" if bad else "")
     )

@@ -44,8 +44,8 @@ def _only(value: Any) -> tuple[Any, Callable[[Any], bool], str]:
 TABLE = (
     Locked("policy.default", *_only("deny")),
     Locked("policy.read_only", *_only(True)),
-    Locked("policy.flow", *_only("deny")),
     Locked("policy.pins", *_only("enforce")),
+    Locked("policy.flow", *_only("deny")),
     Locked(
         "policy.approvals.via",
         ("console", "webhook"),

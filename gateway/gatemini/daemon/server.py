@@ -263,7 +263,9 @@ class Daemon:
             await self.ready.wait()
             most = self.app.loaded.config.daemon.max_sessions if self.app is not None else 0
             if self.app is None or len(self.connections) > most:
-                connection.tell("failed", reason=self.failure or f"{most} clients are connected already")
+                connection.tell(
+                    "failed", reason=self.failure or f"daemon.max_sessions ({most}) are connected already"
+                )
                 return
             self.variables.compare(hello.environ)
             self.outdated = _installed_version(hello.version)

@@ -87,3 +87,33 @@ def test_init_proposes_labels_for_the_servers_of_a_configuration_and_writes_noth
     found = {tuple(each["tools"]): tuple(each["labels"]) for each in json.loads(done.stdout)["proposals"]}
     assert found == {("clock.*",): (), ("mail.*",): BOTH}
     assert config.read_text() == before
+
+
+def test_report_and_doctor_name_the_servers_of_which_no_hint_is_believed(tmp_path: Path) -> None:
+    server = str(TESTS / "fixtures" / "office_server.py")
+    backends = {
+        name: {"command": sys.executable, "args": ["-I", "-S", server, name, str(tmp_path / "ledger")]}
+        for name in ("clock", "notes", "plain")
+    }
+    policy = {
+        "flow": "deny",
+        "trust_annotations": ["clock"],
+        "override_annotations": {"notes.*": {"openWorld": False}},
+    }
+    config = write_config(tmp_path, backends, policy=policy, profile_exceptions={})
+    words = [*GATEMINI, "-c", str(config), "--json"]
+    done = subprocess.run(
+        [*words, "policy", "report"], capture_output=True, text=True, timeout=120, check=True
+    )
+    found = json.loads(done.stdout)
+    assert found["flow"]["untrusted_only_since_unknown"] == ["plain"]
+    assert (found["profile"], found["approvals"]["via"]) == ("developer", ["client", "console", "webhook"])
+    doctor = subprocess.run([*words, "doctor"], capture_output=True, text=True, timeout=120)
+    named = [each["what"] for each in json.loads(doctor.stdout)["findings"] if "untrusted" in each["seen"]]
+    assert named == ["backend plain"]
+    text = subprocess.run(
+        [*words[:-1], "policy", "report"], capture_output=True, text=True, timeout=120
+    ).stdout
+    assert "data-flow guard deny" in text
+    assert "no hint of theirs is believed: plain" in text
+    assert "console proves only the user id" in text

@@ -204,6 +204,14 @@ class Approvals:
             f"{channel}: {_ABSENT[channel] if channel in self.allowed else 'policy.approvals.via leaves it out'}"
             for channel in decision.ask.via
         )
+        self.event(
+            "approval",
+            step="impossible",
+            tool=facts.qualified,
+            session=facts.session,
+            chain=facts.chain,
+            rule=decision.rule,
+        )
         told = f"{decision.rule}: {decision.reason}" if decision.reason else decision.rule
         return ApprovalDenied(
             f"{facts.qualified} needs an approval ({told}), and nothing can ask for it ({why})",
