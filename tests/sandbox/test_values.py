@@ -213,11 +213,12 @@ async def test_refs_in_the_value_are_reported(run):
     assert end.refs == ["res_1", "res_2"]
 
 
-async def test_a_returned_array_of_too_many_holes_is_too_large_and_takes_little_memory(module_cache: Path):
-    small = Sandbox(Limits(value_bytes=4_000_000, memory_mb=64), cache_dir=module_cache, isolation="thread")
+@pytest.mark.long
+async def test_a_returned_array_of_too_many_holes_is_too_large_and_takes_little_memory(module_cache):
+    small = Sandbox(Limits(value_bytes=8_000_000, memory_mb=64), cache_dir=module_cache, isolation="thread")
     small.warm()
     try:
-        end = await Runner(small)("return Array(1e6);")
+        end = await Runner(small)("return Array(2.4e6);")
         assert end.error.limit == "limit.value"
     finally:
         small.close()
