@@ -15,7 +15,18 @@ from collections.abc import Callable
 from importlib import metadata
 
 from rich.console import Console
-from tests.benchmarks import clients, cold, command_line, context_steps, gateway, guests, large, waits, warm
+from tests.benchmarks import (
+    clients,
+    cold,
+    command_line,
+    context_steps,
+    gateway,
+    guests,
+    journals,
+    large,
+    waits,
+    warm,
+)
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
@@ -29,6 +40,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "cold": cold.cold,
     "context_steps": context_steps.context_steps,
     "clients": clients.clients,
+    "journals": journals.journals,
     "large": large.large,
     "waits": waits.waits,
     "internal": guests.internal,

@@ -20,6 +20,7 @@ import anyio.to_thread
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.refusals import result_gone
 from gatemini.chain.replay.trace import Entry
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of
@@ -207,6 +208,7 @@ class Conversation:
         if not isinstance(step, Calls):
             return step, []
         trace.go_on()
+        trace.read_clock(self._guest.readings)
         finished = sorted((pair for pair in held.values() if pair[1].answered), key=lambda p: p[1].place)
         for call, entry in finished:  # answered before the interruption, but the code was never told
             self._exchange.put(await self._again(call, entry))
@@ -235,6 +237,7 @@ class Conversation:
         )
 
     def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
+        self._trace.read_clock(self._guest.readings)
         issued = [
             (c, self._trace.issue(c.id, c.kind, c.backend, c.tool, c.text, raw=c.raw)) for c in step.calls
         ]
@@ -251,13 +254,17 @@ class Conversation:
     async def _again(self, call: Call, entry: Entry) -> Reply:
         """The reply to a call as an earlier run got it."""
         if entry.read_anew:
-            return self._reply(call, await self._outcome(call, entry))
+            outcome = await self._outcome(call, entry)
+            if not outcome.ok:
+                raise result_gone(entry.call(), outcome.value.get("message"))
+            return self._reply(call, outcome)
         asked = call.kind in ("tool", "resource")
         return self._reply(call, self._invoker.replayed(entry, call.backend) if asked else entry.outcome())
 
     async def _answer(self, call: Call, entry: Entry) -> None:
         outcome = await self._outcome(call, entry)
         text = self._trace.answer(entry, outcome, kept=call.kind == "results" and outcome.ok)
+        await self._trace.flush()
         if outcome.fate is not Fate.CUT:  # out of time: the chain ends as such, not as a failure of this call
             self._exchange.put(self._reply(call, outcome, text))
 

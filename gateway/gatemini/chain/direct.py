@@ -8,8 +8,9 @@ from gatemini.chain.answer import ChainValue
 from gatemini.chain.code.parse import Describe, JsonBatch, JsonCall, SingleCall
 from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.invoke import Invoker
+from gatemini.chain.replay.call_text import arguments_text
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.chain.replay.trace import Entry, arguments_text
+from gatemini.chain.replay.trace import Entry
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of
@@ -93,6 +94,7 @@ async def _made(
         return invoker.replayed(entry, backend), backend
     outcome = await invoker.call(entry, backend, tool, plan.arguments)
     invoker.trace.answer(entry, outcome)
+    await invoker.trace.flush()
     return outcome, backend
 
 

@@ -232,6 +232,7 @@ class Invoker:
             record.started = time.monotonic()
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
+            await self.trace.sending(entry)
             record.sent = True
             outcome = await self.services.backends.call_tool(
                 tool.backend,
@@ -305,6 +306,7 @@ class Invoker:
         async with self._in_flight:
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
+            await self.trace.sending(entry)
             return await self.services.backends.read(backend, send, timeout=timeout, caller=self.caller)
 
     async def _find(self, backend: str, spelled: str) -> Tool:

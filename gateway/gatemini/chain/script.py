@@ -71,7 +71,7 @@ async def run_script(
             return start
 
         step = await guest.start(start, supply)
-        trace.start = start
+        trace.started(start)
         return step
 
     try:

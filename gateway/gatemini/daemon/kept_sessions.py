@@ -1,38 +1,33 @@
-"""Sessions that outlive their daemon: results and journals on the disk, until the client comes back or their hour is over.
+"""Sessions on the disk: journals as they are written, results when the daemon ends, for a later daemon to give back.
 
-One private file a session, named for a hash of its token. It is read as hostile input: only what has exactly this form.
+One private folder a session, named for a hash of its token. It is read as hostile input: only what has exactly this form.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 import time
-from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from gatemini.chain.replay.journal import KEPT_SECONDS, Journal
+from gatemini.chain.replay.journal_file import Codec
+from gatemini.chain.replay.stored_journals import StoredJournals
 from gatemini.folders import state_folder
-from gatemini.output.store.handover import KeptResult, put_back, take_out
+from gatemini.output.store.entry import KeptResult
 from gatemini.processes.own_files import read_own, replace_own
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.client_session import DEFAULT_LOG_LEVEL, Session
 
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 512 << 20
 """Results of one session that are written; the longest unused are left out."""
-SUFFIX = ".session"
-
-
-@dataclass(frozen=True, slots=True)
-class _KeptJournal:
-    idle_seconds: float
-    readings: list[int]
-    journal: Journal
+RESULTS = "results"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,69 +36,100 @@ class _Kept:
     """Seconds since the epoch."""
     log_level: str
     results: list[KeptResult]
-    journals: list[_KeptJournal]
 
 
-def _plain(value: object) -> object:
-    """What the format cannot hold as what it can: read-only mappings, arrays of numbers."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, array):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} in a journal")
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What an earlier daemon left of a session. Results are `passed_seconds` older than when they were written."""
+
+    log_level: str = DEFAULT_LOG_LEVEL
+    results: list[KeptResult] = field(default_factory=list)
+    passed_seconds: float = 0.0
+    journals: list[tuple[Journal, float]] = field(default_factory=list)
+
+    def give(self, session: Session) -> None:
+        """Give it to the session of the same client."""
+        session.log_level = self.log_level
+        for result in reversed(self.results):
+            session.results.put_back(result, self.passed_seconds)
+        for journal, idle in self.journals:
+            session.journals.take_back(journal, idle)
 
 
 class KeptSessions:
-    """The sessions on the disk of one daemon's key."""
+    """The sessions on the disk of one daemon's key. With a codec all that is written is sealed."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(
+        self, key: str, codec: Codec | None, report: Callable[[str | None], None] = lambda problem: None
+    ) -> None:
         self._folder = state_folder() / "sessions" / key
+        self._codec = codec
+        self._report = report
 
-    def save(self, token: str, session: Session, clock: float) -> None:
-        """Write a session that has something to keep; `clock` is the time of its journals."""
-        journals = []
-        for journal in session.journals.kept.values():
-            trace = journal.trace
-            readings, trace.readings = list(trace.readings), ()
-            journals.append(_KeptJournal(clock - journal.used, readings, journal))
-        kept = _Kept(time.time(), session.log_level, list(take_out(session.results, MOST_BYTES)), journals)
-        if not kept.results and not kept.journals:
+    def open(self, token: str) -> tuple[StoredJournals, Restored]:
+        """Return where the session's journals are kept, and what an earlier daemon left of it."""
+        folder = self._of(token)
+        try:
+            self._folder.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for private in (self._folder.parent, self._folder, folder):
+                private.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            self._report(f"chains cannot be resumed after a crash: {error}")
+        stored = StoredJournals(folder, self._codec, self._report)
+        journals, kept = stored.load(), self._results(folder / RESULTS)
+        if kept is None:
+            return stored, Restored(journals=journals)
+        passed = max(0.0, time.time() - kept.saved)
+        return stored, Restored(kept.log_level, kept.results, passed, journals)
+
+    def _results(self, path: Path) -> _Kept | None:
+        try:
+            data = read_own(path, 3 * MOST_BYTES)
+            if self._codec is not None:
+                data = self._codec.unseal(data)
+            kept = msgspec.msgpack.decode(data, type=_Kept)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            logger.warning("the kept results of a session cannot be used: %s", error)
+            kept = None
+        path.unlink(missing_ok=True)
+        return kept
+
+    def save(self, token: str, session: Session) -> None:
+        """Write the results of a session that has some."""
+        kept = _Kept(time.time(), session.log_level, list(session.results.take_out(MOST_BYTES)))
+        if not kept.results and session.log_level == DEFAULT_LOG_LEVEL:
             return
         try:
-            replace_own(self._path(token), msgspec.msgpack.encode(kept, enc_hook=_plain))
+            data = msgspec.msgpack.encode(kept)
+            if self._codec is not None:
+                data = self._codec.seal(data)
+            replace_own(self._of(token) / RESULTS, data)
         except (OSError, TypeError, ValueError) as error:
             logger.warning("the results of a session are not kept: %s", error)
 
-    def restore(self, token: str, session: Session, clock: float) -> None:
-        """Give a session what an earlier daemon kept of it, once."""
-        path = self._path(token)
-        try:
-            kept = msgspec.msgpack.decode(read_own(path, 2 * MOST_BYTES), type=_Kept)
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError, TypeError) as error:
-            logger.warning("the kept results of a session cannot be used: %s", error)
-            path.unlink(missing_ok=True)
-            return
-        path.unlink(missing_ok=True)
-        passed = max(0.0, time.time() - kept.saved)
-        session.log_level = kept.log_level
-        for result in reversed(kept.results):
-            put_back(session.results, result, passed)
-        for one in kept.journals:
-            one.journal.trace.readings = array("Q", one.readings)
-            session.journals.take_back(one.journal, clock - one.idle_seconds - passed)
+    def remove(self, token: str) -> None:
+        """Remove all of a session that has ended."""
+        shutil.rmtree(self._of(token), ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove what nobody came back for."""
+        """Remove the folders of sessions that are empty or nobody came back for."""
         if not self._folder.is_dir():
             return
-        for path in self._folder.glob(f"*{SUFFIX}"):
+        for folder in self._folder.iterdir():
             try:
-                if time.time() - path.stat().st_mtime > KEPT_SECONDS:
-                    path.unlink()
+                if folder.is_dir() and _unused(folder) > KEPT_SECONDS:
+                    shutil.rmtree(folder)
+                elif folder.is_file():
+                    folder.unlink()
             except OSError:
                 continue
 
-    def _path(self, token: str) -> Path:
-        return self._folder / (hashlib.sha256(token.encode()).hexdigest()[:32] + SUFFIX)
+    def _of(self, token: str) -> Path:
+        return self._folder / hashlib.sha256(token.encode()).hexdigest()[:32]
+
+
+def _unused(folder: Path) -> float:
+    """Seconds since anything in a folder was written."""
+    return time.time() - max(path.stat().st_mtime for path in (folder, *folder.iterdir()))

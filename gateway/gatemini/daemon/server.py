@@ -88,6 +88,8 @@ class Daemon:
         self.outdated = ""
         """The version that is installed, where it is not the running one."""
         self.restarting = False
+        self.sealed = False
+        """Whether what is written of sessions is sealed."""
         self._brought = dict(os.environ)
         self._heard = anyio.Event()
         self.ready = anyio.Event()
@@ -137,7 +139,7 @@ class Daemon:
             for problem in app.problems():
                 logger.warning("%s", problem)
             self.answers = SavedAnswers(self.place.hello, app)
-            self.sessions = Sessions(app, self.place.key)
+            self.sessions = Sessions(app, self.place, self._report_journals, sealed=self.sealed)
             self.ready.set()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._upkeep)
@@ -277,7 +279,7 @@ class Daemon:
             await anyio.sleep(TICK_SECONDS)
             self._keep_socket()
             await self._write_answers()
-            self.sessions.sweep()
+            await self.sessions.sweep()
             if self._may_end():
                 self.stop(restart=bool(self.outdated))
 
@@ -292,6 +294,12 @@ class Daemon:
             self.stop()
         except (OSError, PlaceRefused) as error:
             self.trouble["bind"] = f"no new clients: the socket cannot be bound again: {error}"
+
+    def _report_journals(self, problem: str | None) -> None:
+        if problem is not None:
+            self.trouble["journals"] = problem
+        elif "journals" in self.trouble:
+            del self.trouble["journals"]
 
     @property
     def in_flight(self) -> int:

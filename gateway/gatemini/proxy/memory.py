@@ -144,10 +144,7 @@ class ClientMemory:
         data: Message = {"retryable": True, "sent": sent}
         if request is not None and request.chain:
             data["chain"] = request.chain
-            text += (
-                f": find out with `// @resume {request.chain}` as the first line of the same code"
-                " (a daemon that was killed, not stopped, takes what it knew of the chain with it)"
-            )
+            text += f": find out with `// @resume {request.chain}` as the first line of the same code"
         error: Message = {"code": LOST, "message": text, "data": data}
         self.say({"jsonrpc": "2.0", "id": ident, "error": error})
 
