@@ -47,7 +47,8 @@ class JournalFile:
         self._number = number
         self._waiting: list[Record] = []
         self._size = 0
-        self._turn = anyio.Lock(fast_acquire=True)
+        self._thread: anyio.Event | None = None
+        """Set when the thread that writes now has ended."""
         segment.hold(chain)
 
     def put(self, record: Record, size: int = 0) -> None:
@@ -58,19 +59,22 @@ class JournalFile:
 
     async def flush(self) -> None:
         """Append what was put, and return when the system has it."""
-        async with self._turn:
-            if self._waiting:
-                records, large = self._taken()
-                if large:
-                    await anyio.to_thread.run_sync(self._append, records)
-                else:
-                    self._append(records)
+        while self._thread is not None:
+            await self._thread.wait()
+        records, large = self._taken()
+        if not large:
+            self._append(records)
+            return
+        self._thread = anyio.Event()
+        try:
+            await anyio.to_thread.run_sync(self._append, records)
+        finally:
+            self._thread.set()
+            self._thread = None
 
     def write(self) -> None:
         """Append what was put, which is small."""
-        records, _ = self._taken()
-        if records:
-            self._append(records)
+        self._append(self._taken()[0])
 
     def drop(self) -> None:
         """Write nothing any more: the chain cannot be resumed."""
@@ -83,6 +87,8 @@ class JournalFile:
         return taken, large
 
     def _append(self, records: list[Record]) -> None:
+        if not records:
+            return
         try:
             data = msgspec.msgpack.encode(Batch(self._chain, self._number, records), enc_hook=_plain)
             if self._codec is not None:

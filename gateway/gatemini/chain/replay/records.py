@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gatemini.chain.replay.outcome import Fate
 from gatemini_sandbox.messages import Start
 
 Path = tuple[int, ...]
@@ -41,7 +42,7 @@ class Called(msgspec.Struct, frozen=True, array_like=True, tag="called"):
     digest: bytes
     shown: str
     step: int
-    fate: int
+    fate: Fate
     sent: bool
     repeatable: bool
     read_only: bool

@@ -90,7 +90,8 @@ class Segment:
     def batches(self) -> Iterator[bytes]:
         """Yield what is in the file; the rest of a batch that was not written to its end is cut off. Raises OSError."""
         with self._path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > MOST_BYTES:
+            there = os.fstat(file.fileno()).st_size
+            if there > MOST_BYTES:
                 raise OSError(f"it has more than {MOST_BYTES} bytes")
             while len(head := file.read(LENGTH_BYTES)) == LENGTH_BYTES:
                 size = int.from_bytes(head, "big")
@@ -98,4 +99,5 @@ class Segment:
                     break
                 yield batch
                 self.size = file.tell()
-        os.truncate(self._path, self.size)
+        if self.size < there:
+            os.truncate(self._path, self.size)

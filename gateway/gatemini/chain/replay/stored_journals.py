@@ -68,6 +68,7 @@ class StoredJournals:
         return sorted(found, key=lambda pair: -pair[1])
 
     def _left(self, segment: Segment) -> list[tuple[Journal, float]]:
+        written = segment.written()
         numbers: dict[str, int] = {}
         records: dict[str, list[Record]] = {}
         for data in segment.batches():
@@ -80,7 +81,7 @@ class StoredJournals:
         left = []
         for chain, its in records.items():
             try:
-                journal, used = journal_of(chain, its, segment.written())
+                journal, used = journal_of(chain, its, written)
             except (ResumeRefused, LookupError, ValueError) as error:
                 logger.warning("the journal of %s cannot be used: %s", chain, error)
                 continue

@@ -95,7 +95,7 @@ class Entry:
             self.digest,
             self.shown,
             self.step,
-            self.fate.value,
+            self.fate,
             self.sent,
             self.repeatable,
             self.read_only,
@@ -109,14 +109,13 @@ class Entry:
     @classmethod
     def of(cls, record: Called, inner: Trace | None) -> Entry:
         """Return the call of a record; `inner` is its composite tool's run so far."""
-        fate = Fate(record.fate)
         return cls(
             record.id,
             record.name,
             record.digest,
             record.shown,
             record.step,
-            fate,
+            record.fate,
             record.sent,
             record.repeatable,
             record.read_only,
@@ -125,7 +124,7 @@ class Entry:
             record.notes,
             record.read_anew,
             record.place,
-            None if fate is Fate.ANSWERED else inner,
+            None if record.fate is Fate.ANSWERED else inner,
         )
 
 
