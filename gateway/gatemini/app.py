@@ -23,10 +23,11 @@ from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
 from gatemini.chain.replay.journal import JournalBook
-from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains
+from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains, warm
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.model.schema import CompositeTool, Config
+from gatemini.config.model.session_values import SessionValues, brought
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.embedding import Embedding
 from gatemini.discovery.history import SearchHistory, history_path
@@ -56,7 +57,6 @@ from gatemini.upkeep.known_backends import KnownBackends
 from gatemini.upkeep.readiness import Readiness
 from gatemini.upkeep.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
 from gatemini.upkeep.slow_secrets import Awaited
-from gatemini_sandbox.errors import SandboxError
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +74,7 @@ class App:
         redactor: Redactor,
         clients: ConnectedClients,
         awaited: Awaited,
+        own_session: SessionValues | None,
     ) -> None:
         config = loaded.config
         self.loaded = loaded
@@ -101,6 +102,7 @@ class App:
             health=config.health,
             clients=clients,
             record_dir=cache.path.parent / "children",
+            own_session=own_session,
         )
         self.sandbox = new_sandbox(config.sandbox)
         self._sessions: list[Session] = []
@@ -173,12 +175,13 @@ class App:
         environ: Mapping[str, str] | None = None,
         redactor: Redactor | None = None,
         serving: bool = False,
+        shared: bool = False,
     ) -> AsyncIterator[App]:
         """Run a gateway for the length of the context, without waiting for its backends.
 
-        `serving`: a client will connect, and backends get its capabilities in their handshake. `redactor` learns every
-        secret of the configuration; a caller passes one that its log uses too. Raises ConfigError when the
-        configuration as a whole cannot be used.
+        `shared`: clients bring folders and variables of their own. `serving`: a client will connect, and backends get
+        its capabilities in their handshake. `redactor` learns every secret of the configuration; a caller passes one
+        that its log uses too. Raises ConfigError when the configuration as a whole cannot be used.
         """
         environ = dict(os.environ if environ is None else environ)
         awaited = Awaited()
@@ -190,14 +193,15 @@ class App:
         redactor.add(loaded.secrets)
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
-        app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited)
+        own = None if shared else SessionValues(os.getcwd(), brought(environ, loaded.config))
+        app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited, own)
         app.files_read = seen
         async with compute_process(), anyio.create_task_group() as group:
             await group.start(app.manager.run)
             await group.start(app.parking.run)
             app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
             app._start_backends()
-            group.start_soon(app._warm_sandbox)
+            group.start_soon(warm, app.sandbox)
             group.start_soon(app.indexing.run)
             group.start_soon(app.embedding.run)
             group.start_soon(app._housekeeping.run)
@@ -212,14 +216,15 @@ class App:
                 with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                     await app._close()
 
-    def new_session(self) -> Session:
-        """Start the session of one client, with a result store of its own."""
+    def new_session(self, values: SessionValues | None = None) -> Session:
+        """Start the session of one client, with a result store of its own and the `values` it has brought."""
         kept = self.loaded.config.results
         store = ResultStore(
             memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
         )
         session = Session(store, self.journals.session())
         self._sessions.append(session)
+        self.manager.sessions.begin(session.id, values)
         return session
 
     async def call_meta_tool(self, name: str, arguments: Any, session: Session | None = None) -> Json:
@@ -376,13 +381,6 @@ class App:
         logger.debug("backend %s is %s", name, state)
         self.readiness.state_changed()
         self.changes.tell("state", name)
-
-    async def _warm_sandbox(self) -> None:
-        """Prepare the sandbox before the first chain, which tries again if that fails."""
-        try:
-            await anyio.to_thread.run_sync(self.sandbox.warm, abandon_on_cancel=True)
-        except SandboxError as exc:
-            logger.warning("the sandbox is not ready: %s", exc)
 
     def _client(self) -> str | None:
         """Return the client that the account names: the latest of those connected, else the last one."""

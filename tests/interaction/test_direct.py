@@ -332,3 +332,11 @@ def test_without_a_config_the_demo_backends_are_served(tmp_path: Path) -> None:
         listed = raw.request("tools/call", {"name": "list_tools_meta", "arguments": {"page_size": 500}})
         names = json.loads(listed["result"]["content"][0]["text"])["tools"]
         assert {n.split(".")[0] for n in names} == {"shop", "notes", "clock"}
+
+
+def test_the_folder_of_the_session_is_that_of_the_gateway(tmp_path: Path) -> None:
+    place = {"cwd": "${session.cwd}", "tools": {"where": {"command": "pwd"}}}
+    with direct(write_config(tmp_path, {"place": place})) as raw:
+        raw.initialize()
+        said = raw.chain('{"tool": "place.where", "arguments": {}}')["content"][0]["text"]
+    assert said.strip() == str(Path.cwd())

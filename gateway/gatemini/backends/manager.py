@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,19 +14,21 @@ from anyio.abc import TaskStatus
 
 from gatemini import __version__
 from gatemini.backends.actor import Backend
+from gatemini.backends.backend_table import BackendTable
 from gatemini.backends.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
+from gatemini.backends.dedicated.instances import Instances
+from gatemini.backends.dedicated.session_book import SessionBook
 from gatemini.backends.fallback_chain import Call, call_tool, candidates, fall_back, read
-from gatemini.backends.instances import Instances
 from gatemini.backends.mcp_session import McpSession
-from gatemini.backends.snapshot import measure_memory, status_of
-from gatemini.backends.status import SILENT, BackendStatus, Era, Events, State
+from gatemini.backends.status import SILENT, Era, Events, State
 from gatemini.backends.transports.http_link import Permitted
 from gatemini.backends.transports.interface import OpenLink
 from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.model.schema import BackendConfig, HealthConfig
-from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
+from gatemini.config.model.session_values import SessionValues, for_session
+from gatemini.errors import BackendError, BackendStarting, BackendStopped
 from gatemini.model import CallOutcome, Json, Offer, Tool
 from gatemini.processes.children import Children
 from gatemini.processes.prerequisites import Prerequisites
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 logger = logging.getLogger(__name__)
 
 
-class Manager:
+class Manager(BackendTable):
     """The backends of one gateway, by name.
 
     `on_tools(name, tools)` is called when a backend has listed, `on_tools(name, None)` when it was removed;
@@ -61,24 +61,21 @@ class Manager:
         clients: Clients | None = None,
         health: HealthConfig | None = None,
         record_dir: Path | None = None,
+        own_session: SessionValues | None = None,
     ) -> None:
+        super().__init__(health or HealthConfig())
         self._on_tools = on_tools
-        self._events = Events(
-            on_tools, on_state or SILENT.state, on_era or SILENT.era, on_offers or SILENT.offers
-        )
+        state, era, offers = on_state or SILENT.state, on_era or SILENT.era, on_offers or SILENT.offers
+        self._events = Events(on_tools, state, era, offers)
         self._client_info = client_info or {"name": "gatemini", "version": __version__}
         self._clients = clients or Clients()
         self._log_level: str | None = None
-        self._health = health or HealthConfig()
         self.permitted: Permitted | None = None
         """Checks the addresses that registered backends may connect to; configured backends may connect anywhere."""
+        self.sessions = SessionBook(own_session)
         self._children = Children(record_dir)
         self._prerequisites = Prerequisites(self._children)
-        self._backends: dict[str, Backend] = {}
-        self._instances: dict[str, Instances] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._waits: dict[str, str] = {}
-        """Backends with an incomplete configuration, and what is missing: `apply` completes it."""
 
     # -- start and stop ----------------------------------------------------------------------------
 
@@ -183,17 +180,31 @@ class Manager:
         if config.transport not in ("stdio", "cli-adapter"):
             logger.warning("%s: instance_mode dedicated has no effect on %s", config.name, config.transport)
             return [backend]
-        instances = self._instances[config.name] = Instances(
-            config, lambda c: self._make(c, SILENT, dynamic=dynamic, era=backend.era)
-        )
+
+        def make(session: str | None) -> Backend:
+            own = for_session(config, self.sessions.of(session))
+            return self._make(own, SILENT, dynamic=dynamic, era=backend.era, session=session)
+
+        instances = self._instances[config.name] = Instances(config, make)
         return [backend, instances]
 
-    def _make(self, config: BackendConfig, events: Events, *, dynamic: bool, era: Era | None) -> Backend:
-        open_link: OpenLink = open_never
-        if config.name not in self._waits:
-            permitted = self.permitted if dynamic else None
-            open_link = opener(config, self._children, self._prerequisites, permitted)
-        info, clients, saved = self._client_info, self._clients, SavedFacts()
+    def _make(
+        self,
+        config: BackendConfig,
+        events: Events,
+        *,
+        dynamic: bool,
+        era: Era | None,
+        session: str | None = None,
+    ) -> Backend:
+        permitted = self.permitted if dynamic else None
+
+        def open_link_of(c: BackendConfig) -> OpenLink:
+            return opener(c, self._children, self._prerequisites, permitted)
+
+        whole = config.name not in self._waits
+        open_link = self.sessions.opener(config, open_link_of) if whole else open_never
+        info, clients, saved = self._client_info, self._clients.of(session), SavedFacts()
         return Backend(
             config,
             open_link=open_link,
@@ -320,6 +331,7 @@ class Manager:
 
     def end_session(self, session: str) -> None:
         """Stop the instances of dedicated backends that served this session."""
+        self.sessions.end(session)
         for instances in self._instances.values():
             instances.release(session)
 
@@ -336,56 +348,3 @@ class Manager:
         if self._tasks is not None:
             for backend in self._running():
                 self._tasks.start_soon(act, backend)
-
-    # -- facts -------------------------------------------------------------------------------------
-
-    def names(self) -> list[str]:
-        return sorted(self._backends)
-
-    def config(self, name: str) -> BackendConfig:
-        return self._find(name).config
-
-    def state(self, name: str) -> State | None:
-        backend = self._backends.get(name)
-        return backend.state if backend else None
-
-    def error(self, name: str) -> str | None:
-        backend = self._backends.get(name)
-        return self._waits.get(name) or (backend.error.message if backend and backend.error else None)
-
-    def stderr_tail(self, name: str) -> list[str]:
-        backend = self._backends.get(name)
-        return backend.stderr_tail() if backend else []
-
-    def status(self, name: str) -> BackendStatus:
-        status, instances = status_of(self._find(name)), self._instances.get(name)
-        if name in self._waits:
-            status = replace(status, error=self._waits[name])
-        if instances is None:
-            return status
-        return replace(status, instances=len(instances.instances), idle_instances=instances.idle)
-
-    def statuses(self) -> list[BackendStatus]:
-        return [self.status(name) for name in self.names()]
-
-    async def measure_new(self) -> None:
-        """Measure the memory of all children now if one has never been measured."""
-        if any(b.pid is not None and b.memory.rss is None for b in self._running()):
-            await measure_memory(self._running())
-
-    async def _watch_memory(self) -> None:
-        while True:
-            await anyio.sleep(self._health.memory_check_interval)
-            await measure_memory(self._running())
-
-    def _running(self) -> list[Backend]:
-        """All backends and all instances of dedicated ones."""
-        return [*self._backends.values(), *(b for i in self._instances.values() for b in i.instances)]
-
-    def _find(self, name: str) -> Backend:
-        backend = self._backends.get(name)
-        if backend is None:
-            close = difflib.get_close_matches(name, self._backends, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(self.names())}"
-            raise BackendNotFound(f"there is no backend {name!r}", hint=hint)
-        return backend

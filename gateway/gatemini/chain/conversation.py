@@ -24,7 +24,7 @@ from gatemini.chain.replay.refusals import result_gone
 from gatemini.chain.replay.trace import Entry
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of
-from gatemini.chain.values.handles import answer_results_call, spoken_method
+from gatemini.chain.values.handles import answer_results_call, spoken_method, too_large
 from gatemini.chain.values.interfaces import several
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
@@ -290,7 +290,7 @@ class Conversation:
         kept = await anyio.to_thread.run_sync(self._kept, name, text, string, most)
         if kept is None:
             return replace(outcome, text=text)
-        return Outcome(False, _too_large(name, call.backend, kept[1], most, kept[0]), outcome.notes)
+        return Outcome(False, too_large(name, call.backend, kept[1], most, kept[0]), outcome.notes)
 
     def _kept(self, name: str, text: str, string: str | None, most: int) -> tuple[str, str] | None:
         """The handle under which a result is kept that has more than `most` bytes as JSON, and how many, in words."""
@@ -344,18 +344,6 @@ def _rounded(facts: Facts) -> list[str]:
         if shown
         else []
     )
-
-
-def _too_large(tool: str, backend: str, size: str, most: int, handle: str) -> Json:
-    return {
-        "name": "LimitError",
-        "message": f"the result of {tool} has {size} and code takes {most} at a time "
-        f"(limit.result: sandbox.max_result_bytes); all of it is kept as {handle}",
-        "tool": tool,
-        "backend": backend,
-        "code": "limit.result",
-        "hint": f'do not call it again: `for await (const rows of results.chunks("{handle}"))` goes through all of it',
-    }
 
 
 def _became(

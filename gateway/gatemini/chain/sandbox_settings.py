@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
+import anyio.to_thread
+
 from gatemini.cache import default_path
 from gatemini.config.model.schema import SandboxConfig
 from gatemini.explain.name_hints import WATCHED
+from gatemini_sandbox.errors import SandboxError
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
+
+logger = logging.getLogger(__name__)
 
 OPEN_TO_RUNNING = 8
 """Most chains that may hold a guest for each one that may run: those that wait for calls cost two MiB and no thread."""
@@ -22,6 +29,14 @@ def new_sandbox(config: SandboxConfig) -> Sandbox:
         guests_per_process=config.guests_per_process,
         watched=WATCHED,
     )
+
+
+async def warm(sandbox: Sandbox) -> None:
+    """Prepare the sandbox before the first chain, which tries again if that fails."""
+    try:
+        await anyio.to_thread.run_sync(sandbox.warm, abandon_on_cancel=True)
+    except SandboxError as exc:
+        logger.warning("the sandbox is not ready: %s", exc)
 
 
 def open_chains(config: SandboxConfig) -> int:

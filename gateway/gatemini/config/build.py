@@ -19,6 +19,7 @@ from gatemini.config.documents.find import written_path
 from gatemini.config.entries import GUESSED_WORDS, Entry
 from gatemini.config.model.allowed_values import value_faults
 from gatemini.config.model.backend import BackendConfig, as_text
+from gatemini.config.model.session_values import PLACES, marker, session_names
 from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
 from gatemini.config.variables.errors import SecretPending, SecretUnavailable
 from gatemini.config.variables.interpolate import (
@@ -70,6 +71,8 @@ class Builder:
     resolver: SecretResolver
     redact: frozenset[str]
     store: Path
+    session_env: frozenset[str] = frozenset()
+    """Variables whose value is that of each session."""
     resolves: bool = True
     """False when the configuration is refused anyway, so that no secret is fetched."""
 
@@ -91,6 +94,8 @@ class _Work:
         self.references: set[KeyPath] = set()
         self.stored: set[str] = set()
         """Inputs whose value is from the secret store, not a default."""
+        self.of_session: set[tuple[str, str]] = set()
+        """Keys, and the values of the session that they name."""
         self.incomplete: set[KeyPath] = set()
         """Places of variables without a value, where no other check makes sense."""
 
@@ -119,6 +124,7 @@ class _Work:
         expanded = {key: self.expand(value, (key,)) for key, value in raw.items()}
         self.add_inherited(expanded)
         self.hide_env_file(expanded)
+        self.check_session_values(expanded)
         config = self.validate(expanded)
         if config is not None and self.references and self.builder.resolves:
             built.written = config
@@ -137,6 +143,19 @@ class _Work:
             if isinstance(value, str) and not is_ordinary(name):
                 self.built.secrets.append((name, value))
                 self.secret_paths.add(("env", name))
+
+    def check_session_values(self, expanded: dict[str, Any]) -> None:
+        """Give each session an instance of a backend that names a value of the session."""
+        for key, name in sorted(self.of_session):
+            if key not in PLACES:
+                self.error(
+                    (key,), f"${{{name}}} belongs to a session and is not put in here", "args, cwd, env"
+                )
+            elif self.entry.raw.get("instance_mode") == "shared":
+                found = f"found shared, but {key} has ${{{name}}}, which differs between sessions"
+                self.error(("instance_mode",), found, "dedicated")
+        if self.of_session:
+            expanded["instance_mode"] = "dedicated"
 
     def error(
         self, path: KeyPath, found: str, allowed: str = "", remedy: str = "", *, unresolved: bool = False
@@ -202,6 +221,11 @@ class _Work:
         return result.text
 
     def lookup(self, reference: Reference) -> str | None:
+        if reference.kind == "session" or (
+            reference.kind == "variable" and reference.name in self.builder.session_env
+        ):
+            default = reference.default
+            return marker(reference.name, None if default is None else expand(default, self.lookup).text)
         if reference.kind == "variable":
             return self.builder.environ.get(reference.name)
         if reference.kind == "word":
@@ -220,6 +244,9 @@ class _Work:
         place = str(path[1]) if path[0] == "prerequisite" and len(path) > 1 else str(path[0])
         secret = result.used if place in _SECRET_PLACES else result.secret
         for reference, value in result.used:
+            if any(session_names(value)):
+                self.of_session.add((str(path[0]), reference.name))
+                continue
             # A value of the secret store is a secret in every place, a variable only in some.
             kept = reference.kind == "input" and reference.name in self.stored
             hidden = kept or ((reference, value) in secret and not is_ordinary(reference.name))
@@ -245,7 +272,12 @@ class _Work:
         if not isinstance(names, list) or not isinstance(env, dict):
             return
         environ, process = self.builder.environ, self.builder.process
-        for name in names:
+        brought = [name for name in names if name in self.builder.session_env]
+        expanded["inherit_env"] = [name for name in names if name not in brought]
+        for name in brought:
+            env.setdefault(name, marker(name, ""))
+            self.of_session.add(("env", name))
+        for name in expanded["inherit_env"]:
             if isinstance(name, str) and name in environ and name not in process:
                 env.setdefault(name, environ[name])
 

@@ -132,7 +132,7 @@ class Daemon:
     async def _serve_app(self) -> None:
         environ = await anyio.to_thread.run_sync(self._environ)
         async with App.open(
-            self.config, environ=environ, redactor=self.redactor, serving=self.spawned
+            self.config, environ=environ, redactor=self.redactor, serving=self.spawned, shared=True
         ) as app:
             self.app = app
             logging.getLogger().setLevel(app.loaded.config.log_level.upper())
@@ -168,6 +168,10 @@ class Daemon:
         for path in loaded.files:
             with suppress(OSError):
                 words.update(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", path.read_text("utf-8", "replace")))
+        of_sessions = set(loaded.config.daemon.session_env)
+        for name in of_sessions & environ.keys():  # a client that brings none must not get the daemon's
+            del environ[name], os.environ[name]
+        words -= of_sessions
         held = {name: value for name, value in brought.items() if name in words and name not in environ}
         names = {word for word in words if word.isupper() or word in held or word in environ}
         known = {**environ, **held}
@@ -262,6 +266,7 @@ class Daemon:
             self.variables.compare(hello.environ)
             self.outdated = _installed_version(hello.version)
             session = await self.sessions.attach(hello)
+            hello.environ.clear()  # what the configuration does not name is not kept
             limit = self.app.loaded.config.daemon.max_requests_per_session
             try:
                 await connection.serve(self.app, session, limit, self.answers, begun)

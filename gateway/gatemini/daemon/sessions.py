@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from gatemini.chain.replay.journal import KEPT_SECONDS
+from gatemini.config.model.session_values import SessionValues, brought
+from gatemini.config.variables.redaction import is_ordinary
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.kept_sessions import KeptSessions
 from gatemini.daemon.seal import Seal
@@ -46,18 +48,25 @@ class Sessions:
 
     async def attach(self, hello: Hello) -> Session:
         """The session of this token, a new one where there is none."""
-        token = hello.token
+        token, values = hello.token, self._values(hello)
         if not token:
-            return self._app.new_session()
+            return self._app.new_session(values)
         known = self._known.get(token)
         if known is None:
-            known = self._known[token] = _Known(self._app.new_session())
+            known = self._known[token] = _Known(self._app.new_session(values))
             stored, restored = await anyio.to_thread.run_sync(self._kept.open, token)
             known.session.journals.new_file = stored.file
             restored.give(known.session)
         else:
             known.connected += 1
         return known.session
+
+    def _values(self, hello: Hello) -> SessionValues:
+        environ = brought(hello.environ, self._app.loaded.config)
+        self._app.tools.redactor.add(
+            (name, value) for name, value in environ.items() if not is_ordinary(name)
+        )
+        return SessionValues(hello.cwd, environ)
 
     def detach(self, token: str, session: Session, *, forget: bool) -> None:
         """A connection of this session ended. `forget`: its proxy will not come back."""

@@ -269,6 +269,8 @@ class DaemonConfig(Strict):
     """Clients connected at once."""
     max_requests_per_session: int = Field(default=64, ge=1, le=10_000)
     """Requests of one client in flight; further ones wait."""
+    session_env: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
+    """Variables that each client brings for the backends that name them."""
     linger: bool = False
     """Do not end when idle."""
 

@@ -1,0 +1,77 @@
+"""The backends of one gateway by name, and what is known of each without asking it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+
+import anyio
+
+from gatemini.backends.actor import Backend
+from gatemini.backends.dedicated.instances import Instances
+from gatemini.backends.snapshot import measure_memory, status_of
+from gatemini.backends.status import BackendStatus, State
+from gatemini.config.model.schema import BackendConfig, HealthConfig
+from gatemini.errors import BackendNotFound
+
+
+class BackendTable:
+    """Backends by name, with the instances of dedicated ones."""
+
+    def __init__(self, health: HealthConfig) -> None:
+        self._health = health
+        self._backends: dict[str, Backend] = {}
+        self._instances: dict[str, Instances] = {}
+        self._waits: dict[str, str] = {}
+        """Backends with an incomplete configuration, and what is missing: `apply` completes it."""
+
+    def names(self) -> list[str]:
+        return sorted(self._backends)
+
+    def config(self, name: str) -> BackendConfig:
+        return self._find(name).config
+
+    def state(self, name: str) -> State | None:
+        backend = self._backends.get(name)
+        return backend.state if backend else None
+
+    def error(self, name: str) -> str | None:
+        backend = self._backends.get(name)
+        return self._waits.get(name) or (backend.error.message if backend and backend.error else None)
+
+    def stderr_tail(self, name: str) -> list[str]:
+        backend = self._backends.get(name)
+        return backend.stderr_tail() if backend else []
+
+    def status(self, name: str) -> BackendStatus:
+        status, instances = status_of(self._find(name)), self._instances.get(name)
+        if name in self._waits:
+            status = replace(status, error=self._waits[name])
+        if instances is None:
+            return status
+        return replace(status, instances=len(instances.instances), idle_instances=instances.idle)
+
+    def statuses(self) -> list[BackendStatus]:
+        return [self.status(name) for name in self.names()]
+
+    async def measure_new(self) -> None:
+        """Measure the memory of all children now if one has never been measured."""
+        if any(b.pid is not None and b.memory.rss is None for b in self._running()):
+            await measure_memory(self._running())
+
+    async def _watch_memory(self) -> None:
+        while True:
+            await anyio.sleep(self._health.memory_check_interval)
+            await measure_memory(self._running())
+
+    def _running(self) -> list[Backend]:
+        """All backends and all instances of dedicated ones."""
+        return [*self._backends.values(), *(b for i in self._instances.values() for b in i.instances)]
+
+    def _find(self, name: str) -> Backend:
+        backend = self._backends.get(name)
+        if backend is None:
+            close = difflib.get_close_matches(name, self._backends, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(self.names())}"
+            raise BackendNotFound(f"there is no backend {name!r}", hint=hint)
+        return backend
