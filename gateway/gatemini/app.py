@@ -37,6 +37,8 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.output.store.results import ResultStore
+from gatemini.policy.door import door_of
+from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
 from gatemini.protocol.answers.discovery_tools import Catalog
@@ -85,14 +87,13 @@ class App:
         self.tracker.load_usage(cache.usage)
         self.registry = Registry()
         self.registry.set_aliases(config.aliases)
-        search = config.search
-        self.index = SearchIndex(search.ranking, k1=search.k1, b=search.b, name_weight=search.name_weight)
+        look = config.search
+        self.index = SearchIndex(look.ranking, k1=look.k1, b=look.b, name_weight=look.name_weight)
         self.indexing = Indexing(self.index)
         self.registry.listen(self.indexing.follow)
         self.registry.listen(lambda backend, _: self.changes.tell("tools", backend))
-        self.embedding = Embedding(
-            self.index, self.indexing, cache.path.with_name("vectors.sqlite"), config.semantic.model
-        )
+        vectors = cache.path.with_name("vectors.sqlite")
+        self.embedding = Embedding(self.index, self.indexing, vectors, config.semantic.model)
         self.clients = clients
         self.manager = Manager(
             on_tools=self._on_tools,
@@ -113,9 +114,8 @@ class App:
         self.files_read: FileState = {}
         """The files of the configuration as they were when the one in force was read."""
         self._waiting: str | None = None
-        self.readiness = Readiness(
-            self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
-        )
+        running = self.manager, self.registry, self.index, self.indexing
+        self.readiness = Readiness(*running, lambda: self.loaded)
         self.journals = JournalBook()
         self.parking = Parking()
         self._build_services(config, redactor)
@@ -161,6 +161,7 @@ class App:
             learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
+            door=door_of(config.policy, None),
         )
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
@@ -216,13 +217,12 @@ class App:
                 with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                     await app._close()
 
-    def new_session(self, values: SessionValues | None = None) -> Session:
+    def new_session(self, principal: Principal | None = None, values: SessionValues | None = None) -> Session:
         """Start the session of one client, with a result store of its own and the `values` it has brought."""
         kept = self.loaded.config.results
-        store = ResultStore(
-            memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
-        )
-        session = Session(store, self.journals.session())
+        memory, disk = kept.memory_mb << 20, kept.disk_mb << 20
+        store = ResultStore(memory_bytes=memory, disk_bytes=disk, idle_seconds=kept.idle)
+        session = Session(store, self.journals.session(), principal=principal or local("stdio"))
         self._sessions.append(session)
         self.manager.sessions.begin(session.id, values)
         return session
@@ -242,6 +242,8 @@ class App:
         self.clients.forget(session.id)
         self.manager.end_session(session.id)
         self.tracker.end_session(session.id)
+        if self.chain.door is not None:
+            self.chain.door.end_session(session.id)
         session.close()
         self._sessions.remove(session)
         self._last_client = session.client or self._last_client
@@ -260,8 +262,9 @@ class App:
         )
 
     def _view(self, session: Session) -> View:
+        listing = self.chain.listing(session.who)
         return View(
-            self.registry,
+            listing.registry,
             self.manager.statuses(),
             self.tracker,
             session.results,
@@ -271,6 +274,7 @@ class App:
             self.catalog.catalog_bytes(),
             self.chain.redactor.redact,
             budget_for(session.client).result,
+            listing.shows,
         )
 
     async def settled(self, timeout: float) -> bool:
@@ -323,6 +327,7 @@ class App:
         running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
+        self.chain.door = door_of(config.policy, self.chain.door)
         self.sandbox.set_limits(limits_of(running))
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends

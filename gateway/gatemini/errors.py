@@ -96,6 +96,38 @@ class RegistrationRefused(GateminiError):
     code = "registration.refused"
 
 
+class PolicyError(GateminiError):
+    """The policy keeps a call from its backend; nothing was sent."""
+
+
+class PolicyDenied(PolicyError):
+    """A rule, a budget, a grant, a pin or the flow of data forbids the call; `details` has `rule` and `reason`."""
+
+    code = "policy.denied"
+
+    @classmethod
+    def by(cls, tool: str, rule: str, reason: str, *, hint: str | None = None) -> PolicyDenied:
+        """The error of a call that `rule` denies."""
+        return cls(
+            f"{tool} is denied by {rule}{f': {reason}' if reason else ''}",
+            hint=hint
+            or "do not try other spellings: use another tool, or report that the policy forbids this",
+            details={"rule": rule, "reason": reason},
+        )
+
+
+class ApprovalDenied(PolicyError):
+    """A person, or a rule that nothing can ask about, refused the approval of a call."""
+
+    code = "approval.denied"
+
+
+class ApprovalPending(PolicyError):
+    """The approval of a call is still open; the chain can be resumed once it is granted."""
+
+    code = "approval.pending"
+
+
 class BackendError(GateminiError):
     """A backend could not answer. `sent` says whether the request may have reached it."""
 

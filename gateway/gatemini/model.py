@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Json = dict[str, Any]
 """A JSON object."""
@@ -46,6 +46,19 @@ class Tool:
         """Names of the required parameters, in the schema's order; unknown forms count as none."""
         names = self.input_schema.get("required")
         return tuple(dict.fromkeys(n for n in names if isinstance(n, str))) if isinstance(names, list) else ()
+
+
+READ_RESOURCE: Final = "readResource"
+LIST_RESOURCES: Final = "listResources"
+GET_PROMPT: Final = "getPrompt"
+
+READING: Final[Json] = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True}
+"""Annotations of these members. The protocol says so, but a backend keeps to it only as it does to its own hints."""
+
+
+def member(backend: str, name: str, namespace: str | None = None, tags: tuple[str, ...] = ()) -> Tool:
+    """Return the reading of a backend's resources or prompts as a tool, for decisions and records."""
+    return Tool(backend, name, namespace=namespace, tags=tags, annotations=READING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,20 @@ class Registry:
             self._sorted = [owner(claims[name]) for name in sorted(claims)]
         return self._sorted.copy()
 
+    def all_tools(self) -> list[Tool]:
+        """Each tool of each backend, also those whose qualified name means another tool."""
+        return [tool for tools in self._index.backends.values() for tool in tools.values()]
+
+    def only(self, shown: Callable[[Tool], bool]) -> Registry:
+        """Return a registry of the tools that are shown, as they are now; names mean what they mean among those."""
+        some = Registry(self._clock)
+        for backend, tools in self._index.backends.items():
+            some._index.replace(backend, {name: tool for name, tool in tools.items() if shown(tool)})
+        some.version, some.search_with, some._live = self.version, self.search_with, self._live
+        some._faulty, some._changed = self._faulty, self._changed
+        some._aliases = {n: t for n, t in self._aliases.items() if (a := self.alias(n)) is None or shown(a)}
+        return some
+
     def __len__(self) -> int:
         return len(self._index.qualified)
 

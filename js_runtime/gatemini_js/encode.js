@@ -9,6 +9,7 @@
     outOfMemory,
   } = values;
   const NO_ITEMS = own.freeze(list());
+  const MOST_PARTS = 10000; // pieces of text that are kept apart
   const MOST_DRAWN = 10000; // items taken from an iterator that is returned: it may never end
 
   // --- conversions, remembered for the one note that lists them ---------------------------------------
@@ -474,7 +475,7 @@
       }
     }
     const state = newState(options, settled, name);
-    let parts = list(), n = 0, chars = 0, frame = null;
+    let parts = list(), n = 0, joined = "", chars = 0, frame = null;
     openSafely(state, frame, root, undefined);
     if (opened.frame === null) {
       state.text = opened.text;
@@ -518,9 +519,14 @@
       frame.empty = false;
       chars += head.length + text.length + 1;
       if (chars > state.options.bytes) throw sizeError(options, name);
+      if (n >= MOST_PARTS) { // each takes far more memory than its few characters
+        joined += own.join(parts, "");
+        parts = list();
+        n = 0;
+      }
       if (opened.frame !== null) frame = opened.frame;
     }
-    state.text = own.join(parts, "");
+    state.text = joined + own.join(parts, "");
     return state;
   }
 

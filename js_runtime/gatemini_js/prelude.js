@@ -3,7 +3,7 @@
 // A tool call only puts a line into the outbox and returns a promise. The host runs the guest until it is idle,
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
-(function (values, encoding, shims, locale, timers, backends, terminal, protocol) {
+(function (values, encoding, shims, locale, timers, ToolError, backends, terminal, protocol) {
   "use strict";
   const { own, expose, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
   const { encode, conversionNote } = encoding;
@@ -59,14 +59,24 @@
   });
   fix(CallPromisePrototype, own.toPrimitive, function () { throw forgotten(this, "used as text or number"); });
   fix(CallPromisePrototype, "toJSON", function () { throw forgotten(this, "given to JSON.stringify"); });
-  define(own.Promise, "race", { __proto__: null, writable: true, configurable: true, value: { race(values) {
-    // A call that nothing but races waits for is needless once the code has ended.
-    for (let i = 0; own.isArray(values) && i < values.length; i++) {
-      const entry = typeof values[i] === "object" && values[i] !== null ? own.weakGet(calls, values[i]) : undefined;
-      if (entry !== undefined) entry.races++;
-    }
-    return own.race(this, values);
-  } }.race });
+  // After a race, a call that only reads and that the code no longer waits for at its end is needless: it has lost.
+  let races = false;
+  function raceOf(name) {
+    const combine = own[name];
+    return function (values) {
+      races = true;
+      for (let i = 0; own.isArray(values) && i < values.length; i++) {
+        const entry = typeof values[i] === "object" && values[i] !== null ? own.weakGet(calls, values[i]) : undefined;
+        if (entry !== undefined) entry.races++;
+      }
+      return combine(this, values);
+    };
+  }
+  for (const name of ["race", "any"]) {
+    const method = raceOf(name);
+    define(method, "name", { __proto__: null, value: name });
+    define(own.Promise, name, { __proto__: null, writable: true, configurable: true, value: method });
+  }
   own.freeze(CallPromise);
   own.freeze(CallPromisePrototype);
 
@@ -76,23 +86,6 @@
     const error = new own.TypeError(name + "(…) is a promise here and was " + how + ": put `await` in front of the call");
     if (entry !== undefined) placeStack(error, entry.stack);
     return error;
-  }
-
-  class ToolError extends own.Error {
-    constructor(message, fields) {
-      super(message);
-      define(this, "name", { __proto__: null, value: "ToolError", writable: true, configurable: true });
-      const put = (key, value) =>
-        define(this, key, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
-      if (typeof fields === "object" && fields !== null) {
-        if (typeof fields.name === "string") this.name = fields.name;
-        put("tool", fields.tool);
-        put("backend", fields.backend);
-        if (fields.code !== undefined && fields.code !== null) put("code", fields.code);
-        if (fields.structured !== undefined && fields.structured !== null) put("structured", fields.structured);
-        if (typeof fields.hint === "string") put("hint", fields.hint);
-      }
-    }
   }
 
   function stackAbove(callee) {
@@ -440,10 +433,11 @@
   }
 
   function raced() {
-    // Open calls that lost a race and that nothing else waits for.
+    // Open calls of a chain with a race: those of the race itself that nothing else waits for, and those that a promise
+    // made from them, or an async function, waited for.
     const ids = list();
     let n = 0;
-    own.mapEach(pending, (entry) => { if (entry.races > 0 && entry.waiters <= entry.races) ids[n++] = entry.id; });
+    if (races) own.mapEach(pending, (entry) => { if (entry.awaited && (entry.races === 0 || entry.waiters <= entry.races)) ids[n++] = entry.id; });
     return own.join(ids, ",");
   }
 

@@ -39,7 +39,7 @@
     Promise,
     PromisePrototype: Promise.prototype,
     then: uncurry(Promise.prototype.then),
-    race: uncurry(Promise.race),
+    race: uncurry(Promise.race), any: uncurry(Promise.any),
     Error,
     captureStackTrace: Error.captureStackTrace,
     TypeError,

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import WorkerLost
-from gatemini_sandbox.link import exchange
 from gatemini_sandbox.messages import Check, Checked, CodeCheck
+from gatemini_sandbox.worker_handle import exchange
 
 logger = logging.getLogger(__name__)
 

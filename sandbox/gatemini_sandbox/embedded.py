@@ -1,4 +1,4 @@
-"""The core on threads of the gateway's own process: for embedding, and where the walls of a process cannot be had."""
+"""A worker on threads of the gateway's own process: for embedding, and where the walls of a process cannot be had."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import asyncio
 import contextlib
 from typing import cast
 
-from gatemini_sandbox.core import Core, OfSession
-from gatemini_sandbox.link import GONE, Link
 from gatemini_sandbox.messages import Answer, Request
+from gatemini_sandbox.worker import OfSession, Worker
+from gatemini_sandbox.worker_handle import GONE, WorkerHandle
 
 
-class ThreadLink(Link):
-    """A core in this process. Its threads hand every answer to the loop that runs the session."""
+class ThreadWorker(WorkerHandle):
+    """A worker in this process. Its threads hand every answer to the loop that runs the session."""
 
-    _core: Core | None = None
+    _worker: Worker | None = None
     _loop: asyncio.AbstractEventLoop | None = None
 
     def _start(self) -> None:
-        core = Core(self.settings, self._emit)
-        core.start_threads()
-        self._core, self.cache_problem = core, core.engine.cache_problem
+        worker = Worker(self.settings, self._emit)
+        worker.start_threads()
+        self._worker, self.cache_problem = worker, worker.engine.cache_problem
 
     def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def send(self, request: Request) -> None:
-        if self._core is not None:
-            self._core.handle(cast("OfSession", request))
+        if self._worker is not None:
+            self._worker.handle(cast("OfSession", request))
 
     def _emit(self, answer: Answer) -> None:
         loop = self._loop
@@ -36,8 +36,8 @@ class ThreadLink(Link):
                 loop.call_soon_threadsafe(self._received, answer)
 
     def close(self) -> None:
-        core, self._core = self._core, None
-        if core is not None:
-            core.close()
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
         if not self.gone:
             self._lose(GONE)

@@ -13,10 +13,11 @@ from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.guest_messages import DONE, FAILED, PROTOCOL, Raw, outbox_head
 from gatemini_sandbox.limits import MIB, Limits
-from gatemini_sandbox.webassembly.engine import Machine, Trapped
+from gatemini_sandbox.webassembly.engine import Machine
 from gatemini_sandbox.webassembly.image import Image
 from gatemini_sandbox.webassembly.machine_pool import MachinePool
 from gatemini_sandbox.webassembly.quickjs import UNDEFINED, QuickJS, Threw
+from gatemini_sandbox.webassembly.traps import Trapped
 from gatemini_sandbox.webassembly.wasi import Clock
 
 MOST_REJECTIONS = 20

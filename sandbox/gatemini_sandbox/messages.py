@@ -92,15 +92,24 @@ class Source(msgspec.Struct, array_like=True):
     path: list[Any]
 
 
+ReadKind = Literal[
+    "plain", "sifted", "paired", "asked", "entered", "called", "looped", "number", "added", "dated"
+]
+
+
 class Read(msgspec.Struct, array_like=True):
-    """A member that code reads from results without asking whether it is there. `shown` is the text of the code;
-    `kind` is what depends on it: "sifted" where a filter decides by it, "paired" where two items are compared."""
+    """A member that code reads from results. `shown` is the text of the code.
+
+    `kind` is what depends on it: "sifted" where a filter decides by it, "paired" where two items are compared, "asked"
+    where the code asks whether it is there, "entered" where a member of it is read next, "number" where code
+    calculates with it, "added" where it is added to a number, "dated" where `new Date` takes it, "called" where it is a method (at the method's name), "looped" where `for … of`
+    goes through the value itself. `member` is empty there, and with "called" where the value is spread or taken apart."""
 
     line: Whole
     column: Whole
     shown: Name
     member: Name
-    kind: Literal["plain", "sifted", "paired"]
+    kind: ReadKind
     sources: list[Source]
 
 

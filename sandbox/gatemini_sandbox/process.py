@@ -1,7 +1,7 @@
 """A sandbox process: `python -P -s -m gatemini_sandbox.process`, messages over the socket that is its stdin.
 
 It holds no secrets: its environment is empty, it inherits no descriptor but its socket, and before the first code
-comes it has walled itself in (confine.py). Guests are stepped on the threads of core.py; turn_to_read.py says which
+comes it has walled itself in (confine.py). Guests are stepped on the threads of worker.py; turn_to_read.py says which
 thread reads.
 """
 
@@ -14,7 +14,6 @@ import threading
 from contextlib import suppress
 
 from gatemini_sandbox.confine import confine
-from gatemini_sandbox.core import THREAD_STACK, Core, not_code
 from gatemini_sandbox.errors import ReadingTooLong, SandboxError
 from gatemini_sandbox.limits import MIB
 from gatemini_sandbox.messages import (
@@ -32,6 +31,7 @@ from gatemini_sandbox.turn_to_read import Inbox, TurnToRead
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 from gatemini_sandbox.typescript.undeclared import outside_calls
+from gatemini_sandbox.worker import THREAD_STACK, Worker, not_code
 
 DATA_MARGIN = 1024 * MIB
 """Private memory above that of all guests: the interpreter, stacks, messages in both directions."""
@@ -63,13 +63,13 @@ def serve(settings: Settings, inbox: Inbox, parent: int) -> None:
     if hasattr(os, "nice"):
         os.nice(NICE)
     try:
-        core = Core(settings, send)
+        worker = Worker(settings, send)
     except SandboxError as exc:
         return send(Refused(0, exc.code, str(exc)))
 
     give_back()
 
-    turn = TurnToRead(core, inbox)
+    turn = TurnToRead(worker, inbox)
 
     def on_tick() -> None:
         turn.tick()
@@ -77,9 +77,9 @@ def serve(settings: Settings, inbox: Inbox, parent: int) -> None:
         if os.getppid() != parent:
             os._exit(0)
 
-    core.engine.ticker.on_tick = on_tick
-    walls = confine(settings.limits.total_memory_mb * MIB + DATA_MARGIN, core.start_threads)
-    send(Ready(walls, core.engine.cache_problem))
+    worker.engine.ticker.on_tick = on_tick
+    walls = confine(settings.limits.total_memory_mb * MIB + DATA_MARGIN, worker.start_threads)
+    send(Ready(walls, worker.engine.cache_problem))
     turn.read()
 
 

@@ -18,8 +18,8 @@ import anyio
 from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import SandboxError, SessionClosed
 from gatemini_sandbox.limits import MIB, Limits
-from gatemini_sandbox.link import Lane, Link, ProcessLink
 from gatemini_sandbox.messages import Settings as CoreSettings
+from gatemini_sandbox.worker_handle import Lane, ProcessWorker, WorkerHandle
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +61,9 @@ class Pool:
         self._cache_dir = None if cache_dir is None else str(cache_dir)
         self._watched = watched
         self._numbers = itertools.count(1)
-        self._lock = threading.Lock()  # of the list of links: `warm` adds to it on a thread
-        self._links: list[Link] = []
-        self._retired: list[Link] = []
+        self._lock = threading.Lock()  # of the list of workers: `warm` adds to it on a thread
+        self._workers: list[WorkerHandle] = []
+        self._retired: list[WorkerHandle] = []
         self._closed = False
 
     def next_number(self) -> int:
@@ -73,12 +73,12 @@ class Pool:
         """Start the usual processes and wait for them; blocking, idempotent. Raises SandboxError."""
         while True:
             with self._lock:
-                links = [link for link in self._links if link.lane == "small"]
-                if len(links) < self._processes:
-                    links = [self._new("small")]
-            for link in links:
-                self._made_ready(link)
-            if len(links) == self._processes:
+                workers = [worker for worker in self._workers if worker.lane == "small"]
+                if len(workers) < self._processes:
+                    workers = [self._new("small")]
+            for worker in workers:
+                self._made_ready(worker)
+            if len(workers) == self._processes:
                 return
 
     def set_limits(self, limits: Limits) -> None:
@@ -88,63 +88,67 @@ class Pool:
         with self._lock:
             self.limits = limits
             self.running.total_tokens = limits.guests
-            links, self._links = self._links, []
-            self._retired += links
-        for link in links:
-            self._changed(link)
-        if links:
+            workers, self._workers = self._workers, []
+            self._retired += workers
+        for worker in workers:
+            self._changed(worker)
+        if workers:
             self._warm_soon()
 
     def holds_too_much(self, session: int, memory: int) -> bool:
         """Note what a guest holds; whether it must end because all together hold too much, and it the most. Within one
         process that is seen at every tick; only here is it known of several."""
         self.held[session] = memory
-        if len(self._links) + len(self._retired) < 2:
+        if len(self._workers) + len(self._retired) < 2:
             return False
         sizes = self.held.values()
         return sum(sizes) > self.limits.total_memory_mb * MIB and memory >= max(sizes)
 
-    async def until_ready(self, link: Link) -> None:
+    async def until_ready(self, worker: WorkerHandle) -> None:
         """Wait for the start of a process. Raises SandboxError."""
         try:
-            await link.until_ready()
+            await worker.until_ready()
         except SandboxError:
-            self._forget(link)
+            self._forget(worker)
             raise
 
     def close(self) -> None:
         """End all processes and threads; sessions still open are lost."""
         with self._lock:
             self._closed = True
-            links = [*self._links, *self._retired]
-            self._links, self._retired = [], []
-        for link in links:
-            link.close()
+            workers = [*self._workers, *self._retired]
+            self._workers, self._retired = [], []
+        for worker in workers:
+            worker.close()
 
     @property
     def confinement(self) -> list[str]:
         """The walls around sandbox processes that the kernel granted; empty in thread mode."""
-        return next((link.confinement for link in self._links if link.ready), [])
+        return next((worker.confinement for worker in self._workers if worker.ready), [])
 
     @property
     def cache_problem(self) -> str:
         """Why the compiled guest cannot be kept on disk, so that every start compiles it; "" when it can."""
-        return next((link.cache_problem for link in self._links if link.ready), "")
+        return next((worker.cache_problem for worker in self._workers if worker.ready), "")
 
-    def link_for(self, lane: Lane) -> Link:
+    def link_for(self, lane: Lane) -> WorkerHandle:
         """The least busy process of a kind; a new one, which is still to start, when all are full."""
         with self._lock:
             if self.isolation == "thread":
-                return next(iter(self._links), None) or self._new("small")
-            links = [link for link in self._links if link.lane == lane and not link.gone and not link.late]
-            free = [link for link in links if link.guests < self._guests_per_process]
+                return next(iter(self._workers), None) or self._new("small")
+            workers = [
+                worker
+                for worker in self._workers
+                if worker.lane == lane and not worker.gone and not worker.late
+            ]
+            free = [worker for worker in workers if worker.guests < self._guests_per_process]
             usual = self._processes if lane == "small" else 1
-            best = min(free, key=lambda link: (not link.ready, link.guests), default=None)
-            if best is None or (len(links) < usual and best.guests):
+            best = min(free, key=lambda worker: (not worker.ready, worker.guests), default=None)
+            if best is None or (len(workers) < usual and best.guests):
                 return self._new(lane)
             return best
 
-    def _new(self, lane: Lane) -> Link:
+    def _new(self, lane: Lane) -> WorkerHandle:
         if self._closed:
             raise SessionClosed("the sandbox is closed")
         limits = self.limits
@@ -152,51 +156,51 @@ class Pool:
         if self.isolation == "thread":
             # Imported here because it brings the engine and the parsers into this process.
             embedded = importlib.import_module("gatemini_sandbox.embedded")
-            link: Link = embedded.ThreadLink(settings, lane, self._changed)
+            worker: WorkerHandle = embedded.ThreadWorker(settings, lane, self._changed)
         else:
-            link = ProcessLink(settings, lane, self._changed)
-        self._links.append(link)
-        return link
+            worker = ProcessWorker(settings, lane, self._changed)
+        self._workers.append(worker)
+        return worker
 
-    def _made_ready(self, link: Link) -> None:
+    def _made_ready(self, worker: WorkerHandle) -> None:
         try:
-            link.make_ready()
+            worker.make_ready()
         except SandboxError:
-            self._forget(link)
+            self._forget(worker)
             raise
         if self._closed:  # meanwhile
-            link.close()
+            worker.close()
             raise SessionClosed("the sandbox is closed")
 
-    def _forget(self, link: Link) -> None:
+    def _forget(self, worker: WorkerHandle) -> None:
         with self._lock:
-            for links in (self._links, self._retired):
-                if link in links:
-                    links.remove(link)
+            for workers in (self._workers, self._retired):
+                if worker in workers:
+                    workers.remove(worker)
 
-    def _changed(self, link: Link) -> None:
+    def _changed(self, worker: WorkerHandle) -> None:
         """A process was lost, or has a chain less: replace it, or end it when it is not needed any more."""
-        if link.gone:
-            was_usual = link in self._links and link.lane == "small"
-            self._forget(link)
+        if worker.gone:
+            was_usual = worker in self._workers and worker.lane == "small"
+            self._forget(worker)
             if was_usual and not self._closed:
                 self._warm_soon()
-        elif not link.guests:
-            if link in self._retired:
-                self._forget(link)
-                link.close()
-            elif self._is_extra(link):
-                self._let_go_later(link)
+        elif not worker.guests:
+            if worker in self._retired:
+                self._forget(worker)
+                worker.close()
+            elif self._is_extra(worker):
+                self._let_go_later(worker)
 
-    def _is_extra(self, link: Link) -> bool:
-        usual = [one for one in self._links if one.lane == "small"][: self._processes]
-        return self.isolation == "process" and link in self._links and link not in usual
+    def _is_extra(self, worker: WorkerHandle) -> bool:
+        usual = [one for one in self._workers if one.lane == "small"][: self._processes]
+        return self.isolation == "process" and worker in self._workers and worker not in usual
 
-    def _let_go_later(self, link: Link) -> None:
+    def _let_go_later(self, worker: WorkerHandle) -> None:
         def let_go() -> None:
-            if not link.guests and self._is_extra(link):
-                self._forget(link)
-                link.close()
+            if not worker.guests and self._is_extra(worker):
+                self._forget(worker)
+                worker.close()
 
         _on_the_loop(lambda loop: loop.call_later(IDLE_SECONDS, let_go))
 

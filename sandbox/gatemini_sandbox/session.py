@@ -12,7 +12,6 @@ import orjson
 
 from gatemini_sandbox.errors import GuestFault, ReadingTooLong, SandboxError, SessionClosed, WorkerLost
 from gatemini_sandbox.limits import TOTAL_MEMORY
-from gatemini_sandbox.link import GONE, Lane, Link, error_of
 from gatemini_sandbox.messages import (
     Answer,
     Call,
@@ -35,6 +34,7 @@ from gatemini_sandbox.messages import (
 )
 from gatemini_sandbox.process_pool import Pool
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
+from gatemini_sandbox.worker_handle import GONE, Lane, WorkerHandle, error_of
 
 LARGE_CODE = 8 * 1024
 """Bytes of code from which it is parsed and run beside no small one: parsing holds the others of its process."""
@@ -59,7 +59,7 @@ class Session:
         self._wall_seconds = wall_seconds
         self._number = pool.next_number()
         self._limits = pool.limits
-        self._link: Link | None = None
+        self._link: WorkerHandle | None = None
         self._waiting: asyncio.Future[Answer] | None = None
         self._known: set[int] = set()
         self._started = self._over = False
@@ -91,11 +91,11 @@ class Session:
 
     def close(self) -> None:
         """Free the guest, also while it runs. Idempotent."""
-        link = self._leave()
-        if link is not None:
-            link.drop(self._number)
+        worker = self._leave()
+        if worker is not None:
+            worker.drop(self._number)
 
-    # -- called by the link --------------------------------------------------------------------------------
+    # -- called by the worker --------------------------------------------------------------------------------
 
     def answered(self, answer: Answer) -> None:
         waiting = self._waiting
@@ -134,9 +134,9 @@ class Session:
 
     async def _sent_to_one(self, lane: Lane, start: Start, *, complete: bool) -> Answer:
         """Send the chain to the least busy process; its first answer."""
-        link = self._link = self._pool.link_for(lane)
-        link.open(self._number, self)  # before it is ready, so that no other chain takes the place
-        await self._pool.until_ready(link)
+        worker = self._link = self._pool.link_for(lane)
+        worker.open(self._number, self)  # before it is ready, so that no other chain takes the place
+        await self._pool.until_ready(worker)
         return await self._exchange(self._run(start, complete=complete))
 
     def _run(self, start: Start, *, complete: bool) -> Run:
@@ -218,15 +218,15 @@ class Session:
         raise SandboxError(f"the sandbox answered {type(answer).__name__}")
 
     def _end(self) -> None:
-        link = self._leave()
-        if link is not None:
-            link.end(self._number)
+        worker = self._leave()
+        if worker is not None:
+            worker.end(self._number)
 
-    def _leave(self) -> Link | None:
+    def _leave(self) -> WorkerHandle | None:
         self._over = True
         self._pool.held.pop(self._number, None)
-        link, self._link = self._link, None
-        return link
+        worker, self._link = self._link, None
+        return worker
 
     def _check(self, answer: Stepped) -> None:
         """What decoding does not see: raises GuestFault for a step that a guest within its limits cannot make."""

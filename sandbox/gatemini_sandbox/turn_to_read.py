@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import threading
 
-from gatemini_sandbox.core import Core
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.messages import Conclude, Drop, Frames, Replies, Request, Run, request_of
+from gatemini_sandbox.worker import Worker
 
 READ_BYTES = 1 << 18
 
@@ -37,10 +37,10 @@ class Inbox:
 
 
 class TurnToRead:
-    """The turn to read an inbox, passed between the main thread and the threads of a core."""
+    """The turn to read an inbox, passed between the main thread and the threads of a worker."""
 
-    def __init__(self, core: Core, inbox: Inbox) -> None:
-        self._core = core
+    def __init__(self, worker: Worker, inbox: Inbox) -> None:
+        self._worker = worker
         self._inbox = inbox
         self._lock = threading.Lock()
         self._lent = False
@@ -52,10 +52,10 @@ class TurnToRead:
         while True:
             request = self._next()
             if not self._short(request):
-                self._core.handle(request)
+                self._worker.handle(request)
                 continue
             self._lent = True
-            if self._core.handle(request, self._read_on) or not self._took_back():
+            if self._worker.handle(request, self._read_on) or not self._took_back():
                 self._returned.acquire()
 
     def tick(self) -> None:
@@ -69,10 +69,10 @@ class TurnToRead:
             request = self._next()
             if self._short(request):
                 self._lent = True
-                self._core.handle_here(request)
+                self._worker.handle_here(request)
             else:
                 self._returned.release()
-                self._core.handle_here(request)
+                self._worker.handle_here(request)
 
     def _took_back(self) -> bool:
         with self._lock:

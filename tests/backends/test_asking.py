@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench
 from fixtures.odd_http import OddHttp, Request, serving
-from gatemini.backends.callers import Caller, RpcError
+from gatemini.backends.calls.callers import Caller, RpcError
 from gatemini.backends.conversation.backend_requests import MOST_QUESTIONS
 from gatemini.backends.status import State
 from gatemini.config.model.schema import BackendConfig

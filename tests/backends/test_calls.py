@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config
-from gatemini.backends.callers import Caller
+from gatemini.backends.calls.callers import Caller
 from gatemini.backends.status import State
 from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendNotFound, BackendProtocol, BackendStopped, BackendTimeout

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
-from gatemini.backends.callers import Caller
-from gatemini.backends.calls.retry import with_retries
+from gatemini.backends.calls.callers import Caller
+from gatemini.backends.calls.retry import Retries
 from gatemini.backends.fallback_chain import FALLBACK_META, candidates
 from gatemini.config.model.backend import RetryConfig
 from gatemini.config.model.schema import BackendConfig
@@ -203,18 +203,11 @@ async def test_a_repeatable_call_may_fall_back_after_a_crash(bench: Bench, tmp_p
         (BackendProtocol("no such city", sent=True), "no such city"),
     ],
 )
-async def test_a_retry_that_only_waited_raises_the_crash_before_it(second: BackendError, told: str) -> None:
-    errors = [BackendCrashed("it crashed", sent=True), second]
-
-    async def send() -> None:
-        raise errors.pop(0)
-
-    async def pause(_seconds: float) -> None:
-        pass
-
-    retry = RetryConfig(max_retries=1)
+def test_a_retry_that_only_waited_raises_the_crash_before_it(second: BackendError, told: str) -> None:
+    retries = Retries(RetryConfig(max_retries=1), deadline=TEST_SECONDS, repeatable=True)
+    assert retries.wait_after(BackendCrashed("it crashed", sent=True), 0.0) == RetryConfig().initial_delay
     with pytest.raises(BackendError, match=told):
-        await with_retries(send, retry, anyio.current_time() + TEST_SECONDS, repeatable=True, pause=pause)
+        retries.wait_after(second, 1.0)
 
 
 async def test_only_fallbacks_that_may_have_the_tool_get_a_share_of_the_time(bench: Bench) -> None:

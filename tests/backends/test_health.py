@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from fixtures.backend_bench import Bench, odd_config, running_bench
 from gatemini.backends.calls.call_limits import RateWindow
-from gatemini.backends.health import Breaker, MemoryWatch, Restarts
+from gatemini.backends.health import Breaker, MemoryWatch
+from gatemini.backends.restarts import Restarts
 from gatemini.backends.status import State
 from gatemini.config.model.schema import HealthConfig, RateLimit
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendUnhealthy

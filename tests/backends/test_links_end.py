@@ -16,7 +16,7 @@ import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench
 from fixtures.odd_http import OddHttp, Request
-from gatemini.backends.callers import RpcError
+from gatemini.backends.calls.callers import RpcError
 from gatemini.backends.conversation.peer import Peer
 from gatemini.backends.transports.http import open_streamable
 from gatemini.backends.transports.sse import open_sse
@@ -149,6 +149,9 @@ class EndsWhileWriting:
         self.closed = anyio.Event()
         self.failure: BackendError | None = None
         self._peer = peer
+
+    def send_now(self, message: Json) -> bool:
+        return False
 
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         del message, ident

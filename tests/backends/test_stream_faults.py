@@ -44,8 +44,44 @@ async def test_endless_output_of_a_child_is_throttled(bench: Bench, monkeypatch:
     assert await bench.value("echo", {"n": 1}) == {"n": 1}
     assert rests == [], "an answer is paid for by who asked"
     assert await bench.value("stderr", {"lines": 4000, "width": 90}) is None
-    await bench.until_true(lambda: "line 3999" in "".join(bench.manager.stderr_tail("odd")[-1:]))
+    await bench.until_true(lambda: "line 3999" in "".join(bench.manager.status("odd").stderr_tail[-1:]))
     assert set(rests) == {STDERR}
+
+
+async def test_of_a_stderr_line_without_end_the_beginning_is_kept_and_the_cut_marked(bench: Bench) -> None:
+    await bench.odd()
+    await bench.value("stderr", {"lines": 1, "width": 300_000})
+    await bench.until_true(lambda: bench.manager.status("odd").stderr_tail != [])
+    (line,) = bench.manager.status("odd").stderr_tail
+    assert line.startswith("line 0 e")
+    assert line.endswith("e...")
+    assert len(line) == 2000
+
+
+async def test_the_last_output_of_a_child_that_wrote_too_much_is_read_when_it_exits(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(throttle, "IDLE_BURST_SECONDS", 0.0)
+    monkeypatch.setattr(throttle, "MIN_REST_SECONDS", 5.0)
+    monkeypatch.setattr(throttle, "MAX_REST_SECONDS", 5.0)
+    await bench.odd()
+    strays = '{"jsonrpc":"2.0","id":99999,"result":{}}\n' * 2500
+    outcome = await bench.call(
+        "raw", {"text": strays + LARGE_ANSWER.replace("x" * 400_000, "x"), "exit": True}
+    )
+    assert outcome.result["content"][0]["text"] == "x"
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_requests_of_a_backend_that_is_being_stopped_are_no_fault(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    asks = '{"jsonrpc":"2.0","id":7,"method":"roots/list"}'
+    config = {"name": "yes", "command": "yes", "args": [asks], "connect_timeout": 0.5}
+    bench.manager.add(BackendConfig.model_validate({**config, "shutdown_grace_period": 0.5}))
+    with pytest.raises(BackendStopped, match="connect_timeout"):
+        await bench.call("echo", name="yes", timeout=20)
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_a_program_that_writes_without_end_is_named_and_ended(bench: Bench) -> None:

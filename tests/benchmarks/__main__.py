@@ -24,6 +24,7 @@ from tests.benchmarks import (
     guests,
     journals,
     large,
+    llm_proxy,
     waits,
     warm,
 )
@@ -39,6 +40,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "command_line": command_line.command_line,
     "cold": cold.cold,
     "context_steps": context_steps.context_steps,
+    "llm_proxy": llm_proxy.llm_proxy,
     "clients": clients.clients,
     "journals": journals.journals,
     "large": large.large,

@@ -5,7 +5,7 @@ import pytest
 from gatemini.chain.replay import journal as journals_module
 from gatemini.chain.replay.journal import KEPT_SECONDS, Journal, JournalBook, SessionJournals
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.chain.replay.trace import MOST_BYTES, Entry, Trace
+from gatemini.chain.replay.recorded_calls import MOST_BYTES, Entry, RecordedCalls
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool
 
@@ -39,14 +39,14 @@ def interrupted(session: SessionJournals, code: str = "code", size: int = 0) -> 
     return journal
 
 
-def issued(trace: Trace, ident: int, tool: Tool, *, sent: bool = True) -> Entry:
+def issued(trace: RecordedCalls, ident: int, tool: Tool, *, sent: bool = True) -> Entry:
     entry = trace.issue(ident, "tool", tool.backend, tool.name, b'{"n":%d}' % ident, raw=False)
     if sent:
         entry.sending(tool)
     return entry
 
 
-def answered(trace: Trace, ident: int, tool: Tool, value: object = 1) -> Entry:
+def answered(trace: RecordedCalls, ident: int, tool: Tool, value: object = 1) -> Entry:
     entry = issued(trace, ident, tool)
     trace.answer(entry, Outcome(True, value))
     trace.deliver([ident])
@@ -156,9 +156,9 @@ Calls = list[tuple[Tool, bool, Fate | None]]
 """Tool, whether it was sent, and how far it came; None while it is open."""
 
 
-def recorded(calls: Calls, *, finished: bool = False) -> Trace:
+def recorded(calls: Calls, *, finished: bool = False) -> RecordedCalls:
     """Record calls; a finished trace has not delivered the calls that a timeout cut off."""
-    trace = Trace(finished=finished)
+    trace = RecordedCalls(finished=finished)
     for ident, (tool, sent, fate) in enumerate(calls, 1):
         entry = issued(trace, ident, tool, sent=sent)
         if fate is not None:
@@ -168,7 +168,7 @@ def recorded(calls: Calls, *, finished: bool = False) -> Trace:
     return trace
 
 
-def composite(inner: Calls) -> Trace:
+def composite(inner: Calls) -> RecordedCalls:
     trace = recorded([(Tool("__composite", "t"), False, None)])
     trace.entries[1].inner = recorded(inner)
     return trace
@@ -192,7 +192,9 @@ def composite(inner: Calls) -> Trace:
         (composite([(WRITE, True, Fate.ANSWERED)]), True),
     ],
 )
-def test_a_chain_is_resumed_only_where_nothing_can_happen_twice(trace: Trace, resumable: bool) -> None:
+def test_a_chain_is_resumed_only_where_nothing_can_happen_twice(
+    trace: RecordedCalls, resumable: bool
+) -> None:
     assert (trace.lost() is None) is resumable
     if resumable:
         trace.rewind()
@@ -211,7 +213,7 @@ def test_a_caught_failure_is_answered_from_the_journal() -> None:
 
 
 def test_calls_cut_off_by_a_timeout_are_sent_again_and_the_clock_continues() -> None:
-    trace = Trace()
+    trace = RecordedCalls()
     answered(trace, 1, WRITE)
     trace.answer(issued(trace, 2, READ), Outcome(False, {}, fate=Fate.CUT))
     trace.deliver([2], clock=3)

@@ -30,7 +30,7 @@ async def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     ("code", "note"),
     [
         (
-            "return await Promise.any([demo.sleep({ ms: 60000 }), sleep(20).then(() => 'value')]);",
+            "demo.sleep({ ms: 60000 }).then((r) => r.tag);\nreturn 'value';",
             "1 call was still open when the code ended: demo.sleep (line 1): no answer in time",
         ),
         (
@@ -62,6 +62,15 @@ LOST = "1 call was still open when the code ended: demo.sleep (line 1): cancelle
             f"return await Promise.race([{NEVER}, demo.echo({{}}).then(() => 'value')]);",
             ["value", LOST],
         ),
+        (f"return await Promise.any([{NEVER}, sleep(20).then(() => 'value')]);", ["value", LOST]),
+        (
+            f"return await Promise.race([{NEVER}.then((r) => r.tag), sleep(20).then(() => 'value')]);",
+            ["value", LOST],
+        ),
+        (
+            f"const tag = async (call) => (await call()).tag;\nreturn await Promise.any([tag(() => {NEVER}), sleep(20).then(() => 'value')]);",
+            ["value", LOST.replace("line 1", "line 2")],
+        ),
     ],
 )
 async def test_a_reading_call_that_lost_a_race_is_cancelled(app: App, code: str, lines: list[str]) -> None:
@@ -87,6 +96,11 @@ async def test_calls_with_an_effect_or_that_something_waits_for_are_not_cancelle
     assert not is_error, text
     assert {call["outcome"] for call in meta["calls"]} == {"ok"}
     assert meta["calls"][-1]["tool"] == "demo.write"
+
+
+async def test_a_raced_call_that_the_code_awaits_later_is_not_cancelled(app: App) -> None:
+    code = "const p = demo.sleep({ ms: 100, tag: 'a' }); await Promise.race([p, sleep(1)]); return (await p).tag;"
+    assert (await answer(app, code))[0] == "a"
 
 
 async def test_calls_made_after_the_code_returned_are_reported_with_their_outcome(app: App) -> None:

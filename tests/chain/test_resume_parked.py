@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import anyio
 import pytest
 
-from gatemini.backends.callers import RpcError
+from gatemini.backends.calls.callers import RpcError
 from gatemini.chain.deadline import ChainTime
 from gatemini.config.variables.redaction import Redactor
 from gatemini.model import Json

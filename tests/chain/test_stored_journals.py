@@ -10,8 +10,8 @@ import pytest
 from gatemini.chain.replay import segment, stored_journals
 from gatemini.chain.replay.journal import KEPT_SECONDS, Journal, JournalBook, SessionJournals
 from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.recorded_calls import MOST_BYTES, Entry
 from gatemini.chain.replay.stored_journals import CUT_OFF, StoredJournals
-from gatemini.chain.replay.trace import MOST_BYTES, Entry
 from gatemini.daemon.seal import Seal
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool

@@ -51,7 +51,6 @@ def text(*texts: str) -> list[dict]:
         (text('{"a": 1}'), {"a": 1}),
         (text(' \n[1, {"b": null}]\n'), [1, {"b": None}]),
         (text("{not json}"), "{not json}"),
-        (text('{"a": nan}'), '{"a": nan}'),
         (text("NaN"), "NaN"),
         (text("[1] [2]"), "[1] [2]"),
         (text("Error: not really"), "Error: not really"),
@@ -70,6 +69,8 @@ def test_text_is_a_string_unless_it_is_a_json_object_or_array(content, value):
         ("[('NL', 232)]", [["NL", 232]]),
         ("[('only',), ()]", [["only"], []]),
         ("('x', [], {'a': -1.5})", ["x", [], {"a": -1.5}]),
+        ("[\n {'id': 1,\n  'name': 'x'},\n]", [{"id": 1, "name": "x"}]),
+        ("[(1, nan), (-inf, 2.5)]", [[1, None], [None, 2.5]]),
         ("{1: 'a', None: 2}", {"1": "a", "None": 2}),
         (r"""['None (True)', 'a\tb \\ "q"', '\xe9']""", ["None (True)", 'a\tb \\ "q"', "é"]),
     ],
@@ -82,11 +83,20 @@ def test_text_that_is_a_python_literal_is_the_value_it_stands_for_with_a_note(li
 
 @pytest.mark.parametrize(
     "prose",
-    ["(see below)", "(1)", "[b'x']", "[Decimal('1')]", "{1, 2}", "['a' 'b']", "[nan]", "[x for x in y]", "[null, 'a']", "['a\nb']", "[('a')]"],
+    ["(see below)", "(1)", "[b'x']", "[Decimal('1')]", "{1, 2}", "['a' 'b']", "[x for x in y]", "[null, 'a']", "['a\nb']", "[('a')]"],
 )  # fmt: skip
 def test_other_text_in_brackets_stays_text(prose):
     found = value_of({"content": text(prose)})
     assert (found.value, found.notes) == (prose, [])
+
+
+def test_a_python_literal_too_long_to_be_read_stays_text_with_a_note():
+    rows = str([{"id": n, "name": "x"} for n in range(15_000)])
+    found = value_of({"content": text(rows)})
+    assert (found.value, found.notes) == (
+        rows,
+        ["demo.echo sent more than 256 KB of a Python literal, no JSON: it stays text"],
+    )
 
 
 def test_integers_beyond_a_double_arrive_as_strings_with_one_note():
@@ -222,7 +232,7 @@ def test_many_results_with_content_beside_them_make_one_note_a_tool():
 def test_json_text_with_numbers_that_json_has_not_is_read_with_null_and_a_note():
     found = value_of({"content": text('[NaN, -Infinity, 1e400, 1.5, 9007199254740993, "NaN"]')})
     assert found.value == [None, None, None, 1.5, "9007199254740993", "NaN"]
-    assert "in the JSON text of demo.echo 3 numbers are NaN, Infinity or beyond 1.8e308" in found.notes[1]
+    assert "in the text of demo.echo 3 numbers are NaN, Infinity or beyond 1.8e308" in found.notes[1]
     assert found.text is None
 
 

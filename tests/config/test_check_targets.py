@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Callable
+
+import pytest
 
 from gatemini.config.load import Loaded
 
@@ -37,3 +40,15 @@ def test_targets_of_aliases_must_be_of_a_backend_that_is_there(load: Load) -> No
         "4: aliases.c: there is no composite tool on, did you mean one?",
         "5: aliases.d: there is no backend xyzzy",
     ]
+
+
+@pytest.mark.parametrize("name", ["", " ", "a ", "\ta", "a\nb", "a\u202eb", "\x1b[31m", "a\u200b"])
+@pytest.mark.parametrize("section", ["aliases", "composite_tools"])
+def test_an_alias_or_composite_tool_without_a_visible_name_is_left_out(
+    load: Load, name: str, section: str
+) -> None:
+    entry = "clock.now" if section == "aliases" else {"description": "d", "code": "return 1"}
+    config = {"backends": {"clock": {"command": "x"}}, section: {name: entry, "fine": entry}}
+    loaded = load(json.dumps(config), name="config.json")
+    assert list(getattr(loaded.config, section)) == ["fine"]
+    assert "found the name" in "".join(problem.text() for problem in loaded.problems)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import logging
+import re
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -167,6 +170,102 @@ def test_names_that_say_secret_are_recognised(name: str) -> None:
 )
 def test_other_names_are_not_taken_for_secrets(name: str) -> None:
     assert not looks_secret(name)
+
+
+def _php(text: str) -> str:
+    return json.dumps(text)[1:-1].replace("/", "\\/")
+
+
+def _go(text: str) -> str:
+    """Go's encoding/json; Ruby on Rails writes the same."""
+    shown = json.dumps(text, ensure_ascii=False)[1:-1]
+    return shown.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _dotnet(text: str) -> str:
+    """System.Text.Json."""
+    plain = " !#$%()*,-./:;=?@[]^_{|}~"
+    return "".join(c if c in plain or (c.isascii() and c.isalnum()) else f"\\u{ord(c):04X}" for c in text)
+
+
+def _with(entities: dict[str, str]) -> Callable[[str], str]:
+    return lambda text: "".join(f"&{entities[c]};" if c in entities else c for c in text)
+
+
+def _numbered(form: str) -> Callable[[str], str]:
+    """OWASP's encoders write everything but letters and digits as numbers."""
+    return lambda text: "".join(c if c.isascii() and c.isalnum() else form.format(ord(c)) for c in text)
+
+
+def _lower(text: str) -> str:
+    return re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), quote(text, safe=""))
+
+
+_HTML = {"&": "amp", "<": "lt", ">": "gt", '"': "quot"}
+WRITERS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "JSON in ASCII": lambda text: json.dumps(text)[1:-1],
+    "JSON in UTF-8": lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    "JSON of PHP": _php,
+    "JSON of Go": _go,
+    "JSON of .NET": _dotnet,
+    "JSON in JSON": lambda text: json.dumps(json.dumps(text)),
+    "JSON of PHP in JSON of PHP": lambda text: _php(_php(text)),
+    "HTML of Python": html.escape,
+    "HTML of Go": _with({**_HTML, '"': "#34", "'": "#39", "+": "#43"}),
+    "HTML of Mustache": _with({**_HTML, "'": "#39", "/": "#x2F", "`": "#x60", "=": "#x3D"}),
+    "HTML of PHP": _with({**_HTML, "'": "#039"}),
+    "HTML of OWASP": _numbered("&#x{:x};"),
+    "HTML in decimals": _numbered("&#{};"),
+    "HTML in named entities": _with({**_HTML, "/": "sol", "+": "plus", "=": "equals", "\u00f6": "ouml"}),
+    "HTML in JSON of Go": lambda text: _go(html.escape(text)),
+    "HTML in HTML": lambda text: html.escape(html.escape(text)),
+    "URL": lambda text: quote(text, safe=""),
+    "URL path": quote,
+    "URL of encodeURI": lambda text: quote(text, safe=";/?:@&=+$,#!'()*"),
+    "URL of encodeURIComponent": lambda text: quote(text, safe="!'()*"),
+    "URL in lower case": _lower,
+    "URL in URL": lambda text: quote(quote(text, safe=""), safe=""),
+    "form": quote_plus,
+    "form of Java": lambda text: quote_plus(text, safe="*").replace("~", "%7E"),
+    "shell": shlex.quote,
+    "repr": lambda text: repr({"key": text}),
+    "repr of bytes": lambda text: repr(text.encode()),
+    "quotes of SQL and YAML": lambda text: "'" + text.replace("'", "''") + "'",
+    "base64 in lines": lambda text: base64.encodebytes(
+        b"user@example.org/token-of:" * 2 + text.encode()
+    ).decode(),
+    "base64 in lines in JSON": lambda text: json.dumps(
+        base64.encodebytes(b"x" * 50 + text.encode()).decode()
+    ),
+    "base64 in JSON of PHP": lambda text: _php(base64.b64encode(text.encode()).decode()),
+    "base64 in a URL": lambda text: quote(base64.b64encode(b"u:" + text.encode()).decode(), safe=""),
+    "base64 for URLs without padding": lambda text: (
+        base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        'sk_live"9fZ+q/7Lw=x81',
+        "pa/ss+w\u00f6rd\"<&'>=7Q Zx`~",
+        "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "a/b+c/d==",
+        "back\\\\slash\\'\"tick",
+        "-----BEGIN KEY-----\nMIIEvAIBADANBgkq/hkiG9w0+BAQ==\n-----END KEY-----\n",
+    ],
+)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_secret_is_hidden_however_an_ordinary_server_writes_it(writer: str, secret: str) -> None:
+    written = WRITERS[writer](secret)
+    told = Redactor([("KEY", secret)]).redact(f"before {written} after")
+    assert "«secret KEY»" in told
+    for run in re.findall("[A-Za-z0-9]{4,}", secret if "base64" not in writer else ""):
+        assert run not in told
+    longest = max(re.findall("[A-Za-z0-9]+", written), key=len)
+    assert longest not in told or len(longest) < 6 or "base64 in lines" in writer
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 
 from fixtures.running import answer, running_app
 from gatemini.explain.error_facts import HintContext
-from gatemini.explain.results.missing_members import MOST_BYTES, missing_members
+from gatemini.explain.results.missing_members import missing_members
+from gatemini.explain.results.read_values import MOST_BYTES
 from gatemini.output.json.javascript_json import dumps
 from gatemini_sandbox.typescript.reads.find_reads import find_reads
 

@@ -125,8 +125,8 @@ async def test_after_the_loss_of_the_process_of_a_parked_chain_resuming_writes_n
     config = configuration(tmp_path, "process", BACKENDS)
     async with App.open(config, environ={}) as app, connect(app) as client:
         first = await asked(client)
-        for link in app.sandbox._links:
-            os.kill(link.pid, signal.SIGKILL)
+        for worker in app.sandbox._workers:
+            os.kill(worker.pid, signal.SIGKILL)
         lost = await again(client, first)
         assert lost.is_error
         assert everything(lost).startswith("WorkerLost")
@@ -153,7 +153,7 @@ async def test_an_unanswered_question_ends_the_chain_which_can_be_resumed_and_a_
         second = await asked(client, resumed)  # the question is put again
         assert everything(await again(client, second, resumed)) == '{"ok":true,"action":"accept"}'
         assert await written(client) == ["a", "b"]
-    await until(lambda: not any(link.guests for link in app.sandbox._links))
+    await until(lambda: not any(worker.guests for worker in app.sandbox._workers))
 
 
 async def test_removing_a_backend_fails_its_open_question_and_the_code_goes_on(
@@ -212,7 +212,9 @@ async def test_the_end_of_a_session_ends_its_parked_guests(app: App) -> None:
         await asked(client)
         assert app.parking.waiting == 2
     app.parking.end_session(session.id)
-    await until(lambda: app.parking.waiting == 0 and not any(link.guests for link in app.sandbox._links))
+    await until(
+        lambda: app.parking.waiting == 0 and not any(worker.guests for worker in app.sandbox._workers)
+    )
     async with connect(app) as other:
         assert (await chain_value(other, "return await demo.stats({});"))["writes"] == 2
 

@@ -22,7 +22,7 @@ from fixtures.backend_bench import ODD
 from fixtures.config_keys import changed_app
 from fixtures.running import answer
 from gatemini.app import App
-from gatemini.backends.callers import Caller
+from gatemini.backends.calls.callers import Caller
 from gatemini.backends.status import State
 from gatemini.errors import BackendBusy, BackendError
 

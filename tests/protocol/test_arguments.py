@@ -21,6 +21,20 @@ def test_an_option_is_accepted_in_any_case(written: str) -> None:
     assert asked["detail"] == "full"
 
 
+@pytest.mark.parametrize("code", [["return 1", "return 2"], [], 5, None])
+def test_code_that_is_neither_text_nor_a_call_is_refused(code: Any) -> None:
+    with pytest.raises(InvalidRequest, match="'code' must be a string"):
+        read_arguments("call_tool_chain", {"code": code})
+
+
+async def test_an_output_size_that_is_named_is_one_also_where_it_is_the_default(tmp_path: Path) -> None:
+    code = "return 'line\\n'.repeat(10000);"
+    async with running_app(tmp_path) as app:
+        short, _, _ = await answer(app, code)
+        whole, _, _ = await answer(app, code, max_output_size=200_000)
+    assert len(short) < 20_000 < len(whole)
+
+
 def test_an_unknown_option_is_answered_with_the_closest() -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_arguments("tool_info", {"tool_name": "demo.echo", "detail": "ful"})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp_types import ClientCapabilities
 
-from gatemini.backends.callers import RpcError
+from gatemini.backends.calls.callers import RpcError
 from gatemini.protocol.questions.translation import answer, as_json, can_be_asked, question
 
 OLD, NEW = "2025-11-25", "2026-07-28"

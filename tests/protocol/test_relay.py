@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.backends.callers import LEVELS
+from gatemini.backends.calls.callers import LEVELS
 from gatemini.chain.client import CallRecord
 from gatemini.config.variables.redaction import Redactor
 from gatemini.protocol.relay import PROGRESS_SECONDS, Relay, Steps, progress_token

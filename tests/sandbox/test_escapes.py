@@ -52,7 +52,7 @@ async def test_a_hostile_program_ends_as_it_says_and_the_next_chain_works(
     run = Runner(request.getfixturevalue(fixture))
     await ends_as_it_says(run, code)
     assert await run.value('console.log("next"); return [await demo.echo({ n: 1 })]') == [{"n": 1}]
-    assert all(link.guests == 0 for link in run.sandbox._links)
+    assert all(worker.guests == 0 for worker in run.sandbox._workers)
     if mode == "thread":
         await freed(run.sandbox)
 
@@ -141,8 +141,8 @@ async def test_memory_returns_to_its_level_after_programs_that_use_much(
     own = Sandbox(Limits(cpu_seconds=5, memory_mb=32, guests=1), cache_dir=module_cache, isolation=mode)
     own.warm()
     try:
-        run, (link,) = Runner(own), own._links
-        process = psutil.Process(getattr(link, "pid", None))
+        run, (worker,) = Runner(own), own._workers
+        process = psutil.Process(getattr(worker, "pid", None))
         sizes = []
         for _ in range(3):  # the lowest counts: the next machine is being made beside some
             await run(PROGRAMS[hog])

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from fixtures.guest import Chain, Runner
-from gatemini_sandbox import link
+from gatemini_sandbox import worker_handle
 from gatemini_sandbox.errors import WorkerLost
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
@@ -130,7 +130,7 @@ async def test_a_process_that_misbehaves_costs_its_chains_and_is_replaced(
     with monkeypatch.context() as patch:
         acting(patch, tmp_path, words if play in UNREADY else f"n = begun()\n{words}".replace("{{}}", "{}"))
         if play == "never becomes ready":
-            patch.setattr(link, "START_SECONDS", SECONDS)
+            patch.setattr(worker_handle, "START_SECONDS", SECONDS)
         await ends_as_lost(apart, cause)
     assert await Runner(apart).value("return 2") == 2
 
@@ -149,7 +149,7 @@ async def test_arguments_that_are_no_json_are_found_when_they_are_read(
 async def test_killing_a_process_ends_each_of_its_chains_and_no_other(apart: Sandbox) -> None:
     chains = [Chain(apart, "await demo.echo({}); return 1") for _ in range(3)]
     steps = [await chain.start() for chain in chains]
-    os.kill(apart._links[0].pid, signal.SIGKILL)
+    os.kill(apart._workers[0].pid, signal.SIGKILL)
     for chain, step in zip(chains, steps, strict=True):
         end = await chain.resume([Reply(step.calls[0].id, True, b"1")])
         assert isinstance(end, Failed)
@@ -160,7 +160,7 @@ async def test_killing_a_process_ends_each_of_its_chains_and_no_other(apart: San
 async def test_a_chain_sent_to_a_process_that_ended_while_idle_runs_in_another(apart: Sandbox) -> None:
     assert await Runner(apart).value("return 1") == 1
     for stopped in (True, False):  # the chain is sent before, or after, the process has gone
-        dead = psutil.Process(apart._links[0].pid)
+        dead = psutil.Process(apart._workers[0].pid)
         if stopped:
             dead.send_signal(signal.SIGSTOP)
             values: list[object] = []
@@ -181,10 +181,10 @@ async def test_a_chain_sent_to_a_process_that_ended_while_idle_runs_in_another(a
 async def test_a_process_that_does_not_stop_a_chain_gets_no_new_one(
     apart: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_handle, "LATE_SECONDS", 0.0)
     chain = Chain(apart, "await demo.echo({}); return 1")
     step = await chain.start()
-    victim = apart._links[0].pid
+    victim = apart._workers[0].pid
     os.kill(victim, signal.SIGSTOP)
     with anyio.move_on_after(SECONDS):
         await chain.resume([Reply(step.calls[0].id, True, b"1")])
@@ -197,10 +197,10 @@ async def test_a_process_that_does_not_stop_a_chain_gets_no_new_one(
 async def test_a_process_that_does_not_drop_a_chain_is_killed_and_replaced(
     apart: Sandbox, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(link, "STOP_SECONDS", SECONDS)
+    monkeypatch.setattr(worker_handle, "STOP_SECONDS", SECONDS)
     chain, other = (Chain(apart, "await demo.echo({}); return 1") for _ in range(2))
     step, _ = await chain.start(), await other.start()
-    victim = apart._links[0].pid
+    victim = apart._workers[0].pid
     os.kill(victim, signal.SIGSTOP)
     with anyio.move_on_after(SECONDS) as scope:
         await chain.resume([Reply(step.calls[0].id, True, b'"' + b"x" * size + b'"')])
@@ -294,7 +294,7 @@ from gatemini_sandbox.limits import Limits
 async def main():
     sandbox = Sandbox(Limits(cpu_seconds=600, wall_seconds=600), cache_dir=Path(sys.argv[1]), isolation="process")
     sandbox.warm()
-    print(sandbox._links[0].pid, flush=True)
+    print(sandbox._workers[0].pid, flush=True)
     code = "await demo.echo({}); for (;;) {}" if sys.argv[2] != "computes without end" else "for (;;) {}"
     await Chain(sandbox, code).start()
     await anyio.sleep_forever()

@@ -16,7 +16,7 @@ from gatemini_sandbox.webassembly import machine_pool
 from gatemini_sandbox.webassembly.engine import Engine, Machine
 from gatemini_sandbox.webassembly.image import Image, boot
 from gatemini_sandbox.webassembly.machine_pool import CAN_DROP, MachinePool
-from gatemini_sandbox.webassembly.module import (
+from gatemini_sandbox.webassembly.patched_module import (
     CODE_SECTION,
     GLOBAL_SECTION,
     GLOBAL_SET,

@@ -19,9 +19,9 @@ from gatemini.processes import process_mark, watchdog
 from gatemini_sandbox import process_pool, spawn
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
-from gatemini_sandbox.link import ProcessLink
 from gatemini_sandbox.messages import Calls, Done, Failed, Reply
 from gatemini_sandbox.session import LARGE_CODE
+from gatemini_sandbox.worker_handle import ProcessWorker
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ def apart(make: Make) -> Sandbox:
 
 
 def pids(sandbox: Sandbox, lane: str = "small") -> list[int]:
-    return [link.pid for link in sandbox._links if link.lane == lane]
+    return [worker.pid for worker in sandbox._workers if worker.lane == lane]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ async def test_chains_go_to_the_least_busy_process_and_further_ones_start_when_a
         chain = Chain(two, "await demo.echo({}); return 1")
         assert isinstance(await chain.start(), Calls)
         waiting.append(chain)
-        assert sum(link.guests > 0 for link in two._links) == count
+        assert sum(worker.guests > 0 for worker in two._workers) == count
     for chain in waiting:
         chain.close()
 
@@ -111,7 +111,7 @@ async def test_with_one_guest_for_each_process_two_chains_never_share_one(make):
     alone = make(Limits(), processes=1, guests_per_process=1)
     chains = [Chain(alone, "return await demo.echo({})") for _ in range(3)]
     steps = [await chain.start() for chain in chains]
-    assert [link.guests for link in alone._links] == [1, 1, 1]
+    assert [worker.guests for worker in alone._workers] == [1, 1, 1]
     for chain, step in zip(chains, steps, strict=True):
         assert isinstance(await chain.resume([Reply(step.calls[0].id, True, b"1")]), Done)
 
@@ -121,7 +121,7 @@ async def test_large_code_runs_beside_no_small_one_and_its_process_is_let_go(apa
     large = f"// {'x' * LARGE_CODE}\nreturn await demo.echo({{}})"
     chain = Chain(apart, large)
     step = await chain.start()
-    assert [(link.lane, link.guests) for link in apart._links] == [("large", 1)]
+    assert [(worker.lane, worker.guests) for worker in apart._workers] == [("large", 1)]
     end = await chain.resume([Reply(step.calls[0].id, True, b"1")])
     assert end.text == "1"
     assert await Runner(apart).value("return 2") == 2
@@ -150,7 +150,7 @@ async def test_cancelling_ends_the_guest_and_not_its_process(apart):
     assert scope.cancelled_caught
     assert isinstance(await other.resume([Reply(step.calls[0].id, True, b"1")]), Done)
     with anyio.fail_after(60):
-        while apart._links[0].guests:  # noqa: ASYNC110 - nothing says so
+        while apart._workers[0].guests:  # noqa: ASYNC110 - nothing says so
             await anyio.sleep(0.001)
 
 
@@ -169,7 +169,7 @@ async def test_requests_are_read_while_code_computes_after_an_answer(apart) -> N
             pytest.fail(f"the other chain was answered after this one: {end}")
     assert until_answered.cancel_called
     with anyio.fail_after(60):
-        while apart._links[0].guests:  # noqa: ASYNC110 - nothing says so
+        while apart._workers[0].guests:  # noqa: ASYNC110 - nothing says so
             await anyio.sleep(0.001)
     assert len(pids(apart)) == 1
 
@@ -207,9 +207,11 @@ async def test_code_takes_one_exchange_and_a_second_if_it_needs_the_catalog(
 ):
     asking = make(Limits(), processes=1, watched=frozenset({"fetch"}))
     sent: list[str] = []
-    send = ProcessLink.send
+    send = ProcessWorker.send
     monkeypatch.setattr(
-        ProcessLink, "send", lambda link, request: (sent.append(type(request).__name__), send(link, request))
+        ProcessWorker,
+        "send",
+        lambda worker, request: (sent.append(type(request).__name__), send(worker, request)),
     )
     for _ in range(2):  # new, and known
         sent.clear()

@@ -115,15 +115,15 @@ async def test_closed_sandboxes_leave_no_descriptor_and_no_thread(module_cache, 
 async def test_a_chain_cancelled_while_the_sandbox_starts_does_not_begin(module_cache):
     made = Sandbox(Limits(guests=1), cache_dir=module_cache, isolation="thread")
     with made._lock:
-        link = made._new("small")
+        worker = made._new("small")
     async with anyio.create_task_group() as tasks:
-        with link._starting:
+        with worker._starting:
             tasks.start_soon(Chain(made, LOOP).start)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await anyio.wait_all_tasks_blocked()
-    assert link.guests == 0
+    assert worker.guests == 0
     assert await Runner(made).value("return 1") == 1
     made.close()
 
@@ -135,7 +135,7 @@ async def test_closing_between_steps_frees_the_guest_and_a_closed_session_does_n
     await session.start()
     with pytest.raises(SessionClosed):
         await session.start()
-    assert len(sandbox._links[0]._core.ledger.sizes) == 1
+    assert len(sandbox._workers[0]._worker.ledger.sizes) == 1
     session.close()
     session.close()
     await freed(sandbox)

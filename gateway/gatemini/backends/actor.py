@@ -23,10 +23,10 @@ from gatemini.backends.calls.failures import (
     not_started,
     not_started_yet,
     only_backend_error,
-    worth_starting_again,
 )
-from gatemini.backends.health import Breaker, MemoryWatch, Restarts
+from gatemini.backends.health import Breaker, MemoryWatch
 from gatemini.backends.mcp_session import McpSession
+from gatemini.backends.restarts import Restarts, worth_starting_again
 from gatemini.backends.status import SILENT, Era, Events, ServerFacts, State
 from gatemini.backends.transports.interface import Link, OpenLink
 from gatemini.config.model.schema import BackendConfig, HealthConfig

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from dataclasses import replace
 
-import anyio
-
 from gatemini.backends.actor import Backend
 from gatemini.backends.dedicated.instances import Instances
 from gatemini.backends.snapshot import measure_memory, status_of
@@ -39,10 +37,6 @@ class BackendTable:
         backend = self._backends.get(name)
         return self._waits.get(name) or (backend.error.message if backend and backend.error else None)
 
-    def stderr_tail(self, name: str) -> list[str]:
-        backend = self._backends.get(name)
-        return backend.stderr_tail() if backend else []
-
     def status(self, name: str) -> BackendStatus:
         status, instances = status_of(self._find(name)), self._instances.get(name)
         if name in self._waits:
@@ -57,11 +51,6 @@ class BackendTable:
     async def measure_new(self) -> None:
         """Measure the memory of all children now if one has never been measured."""
         if any(b.pid is not None and b.memory.rss is None for b in self._running()):
-            await measure_memory(self._running())
-
-    async def _watch_memory(self) -> None:
-        while True:
-            await anyio.sleep(self._health.memory_check_interval)
             await measure_memory(self._running())
 
     def _running(self) -> list[Backend]:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import anyio
-
 from gatemini.backends.actor import Backend
-from gatemini.backends.callers import Caller, ProgressFn
+from gatemini.backends.calls.callers import Caller, ProgressFn
 from gatemini.backends.calls.failures import not_answered
-from gatemini.backends.calls.retry import with_retries
+from gatemini.backends.calls.retry import Retries
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.status import State
-from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, BackendUnreachable, ResultTooLarge
-from gatemini.model import CallOutcome, Json
+from gatemini.errors import (
+    BackendError,
+    BackendProtocol,
+    BackendTimeout,
+    BackendUnreachable,
+    PolicyError,
+    ResultTooLarge,
+)
+from gatemini.model import CallOutcome, Json, Tool
 
 _T = TypeVar("_T")
 
@@ -25,6 +31,8 @@ FALLBACK_META = "gatemini/fallback"
 
 FindInstance = Callable[[Backend, Caller, float], Awaitable[Backend]]
 """Gives the instance of a backend that serves a caller, before a deadline."""
+
+Admit = Callable[[Tool], Awaitable[None]]
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +47,13 @@ class Call:
     deadline: float
     on_progress: ProgressFn | None
     caller: Caller
+    admit: Admit | None = None
+    """Called with the tool of a fallback before it is called; raises PolicyError."""
+
+    async def send(self, session: McpSession, left: float) -> CallOutcome:
+        """Send it to one backend, with `left` seconds for the answer."""
+        params: Json = {"name": self.tool, "arguments": self.arguments}
+        return await session.call_tool(params, timeout=left, on_progress=self.on_progress, caller=self.caller)
 
 
 async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcome:
@@ -46,15 +61,11 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
 
     The call is sent again only if it certainly was not sent, or if the tool is annotated as repeatable.
     """
-    params: Json = {"name": call.tool, "arguments": call.arguments}
-
-    async def send(session: McpSession, left: float) -> CallOutcome:
-        return await session.call_tool(params, timeout=left, on_progress=call.on_progress, caller=call.caller)
-
+    repeatable = backend.repeatable(call.tool)
     try:
-        return await _sent(backend, send, call.deadline, begin_by, repeatable=backend.repeatable(call.tool))
+        return await _sent(backend, call.send, call.deadline, begin_by, repeatable=repeatable)
     except BackendTimeout as slow:
-        if anyio.current_time() < call.deadline:
+        if time.monotonic() < call.deadline:
             raise  # a limit of its own, which its message names
         own = call.timeout if call.timeout == backend.config.timeout else None
         raise not_answered(backend.config.name, call.tool, own, slow, backend.stderr_tail()) from slow
@@ -62,7 +73,7 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
 
 async def read(backend: Backend, send: Callable[[McpSession, float], Awaitable[_T]], *, timeout: float) -> _T:
     """Read something; a failed attempt is repeated, because reading twice does no harm."""
-    deadline = anyio.current_time() + timeout
+    deadline = time.monotonic() + timeout
     return await _sent(backend, send, deadline, deadline, repeatable=True)
 
 
@@ -75,21 +86,24 @@ async def _sent(
     repeatable: bool,
 ) -> _T:
     """The answer to what `send` sends with the seconds that are left, retried by the rules of `retry`."""
-
-    async def attempt() -> _T:
-        session = await backend.ready(begin_by)
-        async with backend.limits.place(begin_by):
+    retries: Retries | None = None
+    while True:
+        try:
+            session = await backend.ready(begin_by)
+            await backend.limits.take_place(begin_by)
             try:
-                answer = await send(session, max(0.001, deadline - anyio.current_time()))
+                answer = await send(session, max(0.001, deadline - time.monotonic()))
             except BackendUnreachable as down:
                 backend.unreachable(down)
                 raise
+            finally:
+                backend.limits.leave_place()
             backend.answered()
             return answer
-
-    return await with_retries(
-        attempt, backend.config.retry, deadline, repeatable=repeatable, pause=backend.until_changed
-    )
+        except BackendError as error:
+            retries = retries or Retries(backend.config.retry, deadline, repeatable)
+            wait = retries.wait_after(error, time.monotonic())
+        await backend.until_changed(wait)
 
 
 async def fall_back(
@@ -106,7 +120,7 @@ async def fall_back(
     """
     names = [] if _may_have_run(call.tool, first, error) else candidates(call.tool, first, backends)
     for tried, name in enumerate(names):
-        now, backend = anyio.current_time(), backends.get(name)
+        now, backend = time.monotonic(), backends.get(name)
         if now >= call.deadline:
             return None
         if backend is None:
@@ -117,8 +131,13 @@ async def fall_back(
             await instance.ready(ready_by)
             if call.tool not in instance.tools:
                 continue
-            rest = replace(call, timeout=call.deadline - anyio.current_time())
+            if call.admit is not None:
+                await call.admit(instance.tools[call.tool])
+            rest = replace(call, timeout=call.deadline - time.monotonic())
             outcome = await call_tool(instance, rest, ready_by)
+        except PolicyError as refused:
+            error.hint = "; ".join(filter(None, (error.hint, f"its fallback was refused: {refused.message}")))
+            continue
         except BackendError as another:
             logger.info("fallback %s of %s failed too: %s", name, first.config.name, another.message)
             if another.sent and not backend.repeatable(call.tool):
@@ -130,6 +149,8 @@ async def fall_back(
 
 def candidates(tool: str, first: Backend, backends: Mapping[str, Backend]) -> list[str]:
     """The fallbacks that have the tool, or may have it because they have not listed yet; healthy ones first."""
+    if not first.config.fallback_chain:
+        return []
     known = [(n, backends[n]) for n in first.config.fallback_chain if n in backends]
     fit = [(n, b) for n, b in known if tool in b.tools or not (b.tools or b.facts)]
     return [n for n, b in sorted(fit, key=lambda one: one[1].state is not State.HEALTHY)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,13 +16,14 @@ from anyio.abc import TaskStatus
 from gatemini import __version__
 from gatemini.backends.actor import Backend
 from gatemini.backends.backend_table import BackendTable
-from gatemini.backends.callers import NOBODY, Caller, Clients, ProgressFn
+from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
 from gatemini.backends.dedicated.instances import Instances
 from gatemini.backends.dedicated.session_book import SessionBook
-from gatemini.backends.fallback_chain import Call, call_tool, candidates, fall_back, read
+from gatemini.backends.fallback_chain import Admit, Call, call_tool, candidates, fall_back, read
 from gatemini.backends.mcp_session import McpSession
+from gatemini.backends.snapshot import watch_memory
 from gatemini.backends.status import SILENT, Era, Events, State
 from gatemini.backends.transports.http_link import Permitted
 from gatemini.backends.transports.interface import OpenLink
@@ -46,8 +48,8 @@ class Manager(BackendTable):
 
     `on_tools(name, tools)` is called when a backend has listed, `on_tools(name, None)` when it was removed;
     `on_state` on every change of state; `on_era` when a backend's era became known; `on_offers(name, offers)` when it has
-    listed its resources and prompts. All are plain functions called
-    on the event loop. `clients` answers requests of backends outside of any call.
+    listed its resources and prompts. All are plain functions called on the event loop. `clients` answers requests of
+    backends outside of any call.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Manager(BackendTable):
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 await anyio.to_thread.run_sync(self._children.sweep)
-                tasks.start_soon(self._watch_memory)
+                tasks.start_soon(watch_memory, self._health.memory_check_interval, self._running)
                 task_status.started()
         finally:
             self._tasks = None
@@ -112,27 +114,45 @@ class Manager(BackendTable):
         for runner in self._build(config, dynamic=dynamic, era=era):
             self._group.start_soon(runner.run)
 
-    async def add_and_wait(self, config: BackendConfig, *, dynamic: bool = True) -> list[Tool]:
-        """Start a backend, wait until it has listed, and return its tools.
+    async def add_and_wait(self, config: BackendConfig) -> list[Tool]:
+        """Start a backend, wait until it has listed, and return its tools; then a backend of its name is stopped.
 
-        Raises `BackendError` with its last stderr lines, and then removes it.
+        Raises `BackendError` with its last stderr lines, and then removes it; one before it runs on as it was.
         """
-        self.add(config.model_copy(update={"lazy": False}), dynamic=dynamic)
-        backend = self._backends[config.name]
+        name = config.name
+        before, instances = self._backends.pop(name, None), self._instances.pop(name, None)
+        self.add(config.model_copy(update={"lazy": False}), dynamic=True)
+        backend = self._backends[name]
         try:
-            await backend.ready(anyio.current_time() + config.connect_timeout)
+            await backend.ready(time.monotonic() + config.connect_timeout)
             if not backend.tools:
-                raise BackendStopped(f"{config.name} lists no tools{stderr_text(backend.stderr_tail())}")
-            return list(backend.tools.values())
+                raise BackendStopped(f"{name} lists no tools{stderr_text(backend.stderr_tail())}")
         except BaseException as exc:
             with anyio.move_on_after(config.shutdown_grace_period + STOP_MARGIN_SECONDS, shield=True):
-                await self.remove(config.name)
+                if self._backends.get(name) is backend:
+                    await self.remove(name)
+            self._put_back(name, before, instances)
             if isinstance(exc, BackendError):
-                limit, stderr = config.connect_timeout, backend.stderr_tail()
-                failed = not_added(config.name, exc, backend.error, limit, stderr)
-                if failed is not exc:
-                    raise failed from exc
+                raise not_added(exc, config, backend.error, backend.stderr_tail()) from exc.__cause__
             raise
+        self._retire(before, instances)
+        return list(backend.tools.values())
+
+    def _put_back(self, name: str, backend: Backend | None, instances: Instances | None) -> None:
+        """Use a running backend again whose replacement failed, unless a new configuration has taken its name."""
+        if backend is None or name in self._backends:
+            self._retire(backend, instances)
+            return
+        self._backends[name] = backend
+        if instances is not None:
+            self._instances[name] = instances
+        self._events.tools(name, list(backend.tools.values()))
+        self._events.offers(name, backend.offers)
+
+    def _retire(self, *runners: Backend | Instances | None) -> None:
+        for runner in runners:
+            if runner is not None:
+                self._group.start_soon(runner.retire)
 
     async def remove(self, name: str) -> int:
         """Stop a backend and forget it; the number of tools it had."""
@@ -248,30 +268,28 @@ class Manager(BackendTable):
         timeout: float,
         on_progress: ProgressFn | None = None,
         caller: Caller = NOBODY,
+        admit: Admit | None = None,
     ) -> CallOutcome:
         """Call one tool, waiting for a starting backend; raises the `BackendError` that names the cause.
 
         The `caller` selects the instance of a dedicated backend, and gets questions and notifications meanwhile. Where
         the call certainly did not run (or may run twice), the backends of `fallback_chain` that have the tool are tried;
-        then the outcome names the one that answered. Getting ready may take each of them an equal part of the time.
+        then the outcome names the one that answered; `admit` raises PolicyError for one that may not. Getting ready may take each of them an equal part of the time.
         """
-        deadline = anyio.current_time() + timeout
-        call = Call(tool, arguments, timeout, deadline, on_progress, caller)
-        first = self._find(backend)
-
-        async def call_own(own: Backend) -> CallOutcome:
-            nonlocal first
-            first, now = own, anyio.current_time()
+        deadline = time.monotonic() + timeout
+        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit)
+        while True:
+            own, now = self._find(backend), time.monotonic()
             begin_by = now + (deadline - now) / (1 + len(candidates(tool, own, self._backends)))
-            return await call_tool(await self._instance(own, caller, begin_by), call, begin_by)
-
-        try:
-            return await self._on_current(backend, deadline, call_own)
-        except BackendError as error:
-            outcome = await fall_back(call, first, error, self._backends, self._instance)
-            if outcome is not None:
-                return outcome
-            raise
+            try:
+                return await call_tool(await self._instance(own, caller, begin_by), call, begin_by)
+            except BackendError as error:
+                if self._replaced(own, error, deadline):
+                    continue
+                outcome = await fall_back(call, own, error, self._backends, self._instance)
+                if outcome is not None:
+                    return outcome
+                raise self._with_cause(backend, error) from error
 
     async def read(
         self,
@@ -282,22 +300,22 @@ class Manager(BackendTable):
         caller: Caller = NOBODY,
     ) -> _T:
         """The answer to a request that changes nothing; `send(session, seconds)` sends it, perhaps again."""
-        deadline = anyio.current_time() + timeout
+        deadline = time.monotonic() + timeout
 
         async def read_from(own: Backend) -> _T:
             instance = await self._instance(own, caller, deadline)
-            return await read(instance, send, timeout=max(0.001, deadline - anyio.current_time()))
+            return await read(instance, send, timeout=max(0.001, deadline - time.monotonic()))
 
         return await self._on_current(backend, deadline, read_from, repeatable=True)
 
     async def wait_ready(self, name: str, timeout: float) -> None:
         """Wait until a backend answers calls, starting it if necessary; raises `BackendError` if it does not."""
-        deadline = anyio.current_time() + timeout
+        deadline = time.monotonic() + timeout
         await self._on_current(name, deadline, lambda own: own.ready(deadline))
 
     async def ping(self, backend: str, *, timeout: float) -> None:
         """Probe a backend; raises `BackendError` without an answer."""
-        session = await self._find(backend).ready(anyio.current_time() + timeout)
+        session = await self._find(backend).ready(time.monotonic() + timeout)
         await session.ping(timeout=timeout)
 
     async def _on_current(
@@ -314,13 +332,23 @@ class Manager(BackendTable):
             try:
                 return await use(backend)
             except BackendError as error:
-                replaced = self._backends.get(name, backend) is not backend
-                if replaced and (repeatable or not error.sent) and anyio.current_time() < deadline:
+                if self._replaced(backend, error, deadline, repeatable=repeatable):
                     continue
-                if isinstance(error, BackendStarting) and name in self._waits:
-                    text = f"{name} {self._waits[name]}; the time for this call is over"
-                    raise BackendStarting(text, hint=error.hint) from error
-                raise
+                raise self._with_cause(name, error) from error
+
+    def _replaced(
+        self, used: Backend, error: BackendError, deadline: float, *, repeatable: bool = False
+    ) -> bool:
+        """Whether a new configuration replaced the backend meanwhile, so that the new one is used."""
+        replaced = self._backends.get(used.config.name, used) is not used
+        return replaced and (repeatable or not error.sent) and time.monotonic() < deadline
+
+    def _with_cause(self, name: str, error: BackendError) -> BackendError:
+        """The error; of a backend with an incomplete configuration one that names what is missing."""
+        if not isinstance(error, BackendStarting) or name not in self._waits:
+            return error
+        text = f"{name} {self._waits[name]}; the time for this call is over"
+        return BackendStarting(text, hint=error.hint)
 
     async def _instance(self, backend: Backend, caller: Caller, deadline: float) -> Backend:
         """The instance that serves the caller's session; a backend that is not dedicated serves all."""

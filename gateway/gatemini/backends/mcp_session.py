@@ -12,7 +12,15 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from gatemini.backends.callers import LEVELS, LOGGED, METHOD_NOT_FOUND, NOBODY, Caller, Clients, ProgressFn
+from gatemini.backends.calls.callers import (
+    LEVELS,
+    LOGGED,
+    METHOD_NOT_FOUND,
+    NOBODY,
+    Caller,
+    Clients,
+    ProgressFn,
+)
 from gatemini.backends.conversation.handshake import Handshake, SavedFacts, as_object
 from gatemini.backends.conversation.input_required import answers_to, asks_for_input
 from gatemini.backends.conversation.offers import declares_offers, list_offers
@@ -127,10 +135,10 @@ class McpSession:
         (name and arguments of the tool), so that a retry on another connection does not ask again.
         """
         started = time.perf_counter()
-        deadline = anyio.current_time() + timeout
+        deadline = time.monotonic() + timeout
         size = 0
         for _ in range(MAX_ASK_ROUNDS):
-            left = max(0.001, deadline - anyio.current_time())
+            left = max(0.001, deadline - time.monotonic())
             reply = await self.request(
                 "tools/call", params, timeout=left, on_progress=on_progress, caller=caller
             )
@@ -139,9 +147,9 @@ class McpSession:
                 result, notes = repair_result(reply.result)
                 ms = (time.perf_counter() - started) * 1000
                 return CallOutcome(result=result, ms=ms, notes=(*reply.notes, *notes), bytes=size)
-            asked = anyio.current_time()
+            paused = time.monotonic()
             answers = await answers_to(self._config.name, reply.result, caller.ask, self._stopped)
-            deadline += anyio.current_time() - asked
+            deadline += time.monotonic() - paused
             params["inputResponses"] = answers
             params.pop("requestState", None)
             if reply.result.get("requestState") is not None:
@@ -180,7 +188,7 @@ class McpSession:
 
     async def list_tools(self, *, timeout: float) -> Listed:
         """List all pages of the tools that `tools.allow` and `tools.deny` let through."""
-        deadline = anyio.current_time() + timeout
+        deadline = time.monotonic() + timeout
         try:
             listed = await self._list_tools(timeout=timeout)
             self._handshake.from_saved = False
@@ -189,8 +197,8 @@ class McpSession:
             if not self._handshake.from_saved:
                 raise
         self._handshake.forget()
-        await self.negotiate(timeout=max(0.1, deadline - anyio.current_time()), known=None)
-        return await self._list_tools(timeout=max(0.1, deadline - anyio.current_time()))
+        await self.negotiate(timeout=max(0.1, deadline - time.monotonic()), known=None)
+        return await self._list_tools(timeout=max(0.1, deadline - time.monotonic()))
 
     async def _list_tools(self, *, timeout: float) -> Listed:
         raw, notes = await self._read_pages(timeout)
@@ -203,14 +211,14 @@ class McpSession:
     async def _read_pages(self, timeout: float) -> tuple[list[Any], list[str]]:
         """The listed tools of all pages, at most `MAX_TOOLS`, and notes."""
         declared = self.facts is None or "tools" in self.facts.capabilities
-        deadline = anyio.current_time() + (timeout if declared else min(timeout, UNDECLARED_LIST_SECONDS))
+        deadline = time.monotonic() + (timeout if declared else min(timeout, UNDECLARED_LIST_SECONDS))
         raw: list[Any] = []
         notes: list[str] = []
         cursor: Any = None
         seen: set[str] = set()
         pages: list[list[Any]] = []
         for page in range(MAX_PAGES):
-            left = max(0.1, deadline - anyio.current_time())
+            left = max(0.1, deadline - time.monotonic())
             if cursor == "":  # for some servers the end, for which they may have no answer
                 left = min(left, UNDECLARED_LIST_SECONDS)
             params: Json = {} if cursor is None else {"cursor": cursor}
@@ -223,13 +231,13 @@ class McpSession:
                     notes.append(f"page {page + 1} of the tool list failed: {error.message}")
                 break
             notes.extend(reply.notes)
-            asked = cursor
+            previous = cursor
             items, cursor = _page(reply.result, notes)
-            if asked == "" and items in pages:
+            if previous == "" and items in pages:
                 break  # this server writes "" for the end and takes it for the beginning
             pages.append(items)
             raw.extend(items)
-            if cursor is None or cursor is False or (cursor == asked == ""):
+            if cursor is None or cursor is False or (cursor == previous == ""):
                 break
             if repr(cursor) in seen:
                 notes.append("the tool list repeated a cursor and was ended there")

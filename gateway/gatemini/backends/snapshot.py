@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import anyio
 
@@ -49,3 +49,10 @@ async def measure_memory(backends: Iterable[Backend]) -> None:
         for pid, backend in pids.items():
             if pid in sizes and backend.pid == pid:
                 backend.sampled(sizes[pid], anyio.current_time())
+
+
+async def watch_memory(seconds: float, running: Callable[[], Iterable[Backend]]) -> None:
+    """Measure the memory of the backends that run, again and again."""
+    while True:
+        await anyio.sleep(seconds)
+        await measure_memory(running())

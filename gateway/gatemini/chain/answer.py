@@ -19,7 +19,7 @@ from gatemini.output.options import MAX_CHARS, OutputOptions
 from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
 from gatemini.processes.compute_process import REDUCED_BYTES
-from gatemini.text.console_and_notes import console_block, without_repeats
+from gatemini.text.console_and_notes import console_block, notes_text
 from gatemini.text.shorten import shorten
 from gatemini.text.size_limit import SizeLimit, weight
 
@@ -67,7 +67,7 @@ async def compose(
     limit = room.less(FOOTER_CHARS).within(SizeLimit(options.max_chars))
     media = find_media(value.text, store) if value.kind == "json" else NO_MEDIA
     beside = find_media(dumps(list(value.beside)), store) if value.beside else NO_MEDIA
-    said = "\n".join(without_repeats([*value.notes, *media.notes, *beside.notes]))
+    said = notes_text([*value.notes, *media.notes, *beside.notes])
     half = limit.part(1, 2)
     said = said if half.holds(said) else shorten(said, half.first(said))
     console = console_block(
@@ -80,7 +80,7 @@ async def compose(
     if media.whole_value:
         reduced = Reduced("", bytes_in=weight(redactor.redact(value.text)))
     elif len(value.text) > REDUCED_BYTES:
-        reduced = await reduce_large(value.text, options, store, redactor.forms)
+        reduced = await reduce_large(value.text, options, store, redactor)
     else:
         shown = redactor.redact(value.text)
         whole = None if shown == value.text else value.text

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gatemini.backends.callers import NOBODY, Caller
+from gatemini.backends.calls.callers import NOBODY, Caller, ProgressFn
+from gatemini.model import Json
+from gatemini.policy import principal
+from gatemini.policy.door import Admission
+from gatemini.policy.facts import CallEnd
+from gatemini.policy.principal import Principal
+from gatemini.text.shorten import shorten
+
+MOST_TOLD = 50
+"""Log messages of backends kept in a chain's `_meta`; later ones are dropped."""
+
+TOLD_CHARS = 1000
+"""Characters kept of one."""
 
 
 @dataclass(slots=True)
@@ -25,6 +38,14 @@ class CallRecord:
     """The backend that answered in place of the called one, if any."""
     arguments: str = ""
     """The JSON of its arguments, shortened."""
+    admission: Admission | None = None
+    """What the door to backends admitted, where there is a policy."""
+
+    def settle(self, outcome: str, *, ms: float) -> None:
+        """Report the end of the call to the door that admitted it."""
+        if self.admission is not None:
+            admission, self.admission = self.admission, None
+            admission.door.settle(admission, CallEnd(outcome, ms, self.bytes, self.sent))
 
     def progress_line(self) -> str:
         """Return the finished call as one line of progress."""
@@ -41,6 +62,22 @@ class ChainClient:
     """Receives progress, total and message of an open call."""
     on_begin: Callable[[str], None] | None = None
     """Receives the id of the chain, by which it can be resumed."""
+    who: Principal = principal.NOBODY
+
+    def progress_of(self, record: CallRecord) -> ProgressFn | None:
+        """Return the listener for progress of one call, where the client wants it."""
+        on_progress = self.on_call_progress
+        if on_progress is None:
+            return None
+        return lambda done, total, message: on_progress(record, done, total, message)
 
 
 NO_CLIENT = ChainClient()
+
+
+def keep_log(kept: list[Json], backend: str, params: Json) -> None:
+    """Keep a backend's log message for the chain's `_meta`."""
+    if len(kept) < MOST_TOLD:
+        data = params.get("data")
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        kept.append({"backend": backend, "level": params["level"], "data": shorten(text, TOLD_CHARS)})

@@ -15,7 +15,7 @@ import anyio
 from gatemini.chain.conversation import ScriptRun
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.chain.replay.trace import Entry, Trace
+from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.script import run_script
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.errors import OUT_OF_TIME, ArgumentsInvalid, CompositeCycle, ResumeRefused, ToolNotFound
@@ -85,7 +85,7 @@ def _check_nesting(name: str, path: tuple[str, ...]) -> None:
         )
 
 
-def _outcome(run: ScriptRun, tool: Tool, name: str, code: str, trace: Trace) -> Outcome:
+def _outcome(run: ScriptRun, tool: Tool, name: str, code: str, trace: RecordedCalls) -> Outcome:
     end = run.end
     notes = tuple(f"{name}: {note}" for note in (*run.notes, *end.notes))
     if end.console.lines:

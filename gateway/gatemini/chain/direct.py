@@ -10,7 +10,7 @@ from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.call_text import arguments_text
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.chain.replay.trace import Entry
+from gatemini.chain.replay.recorded_calls import Entry
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of
@@ -75,8 +75,9 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
 async def describe(plan: Describe, invoker: Invoker, services: ChainServices) -> ChainValue:
     """Answer `__getToolInterface("name")` and `__interfaces` as the sandbox does."""
     await services.listed(invoker.time)
-    value = interface_of(plan.name or "", services) if plan.kind == "interface" else all_interfaces(services)
-    notes = several(plan.name or "", services) if value is None else []
+    shown = services.listing(invoker.client.who).registry
+    value = interface_of(plan.name or "", shown) if plan.kind == "interface" else all_interfaces(shown)
+    notes = several([plan.name or ""], shown) if value is None else []
     return ChainValue(dumps(value), "json", notes)
 
 
@@ -106,11 +107,11 @@ async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: Chain
     if dot and rest and head in services.backend_names():
         return head, rest
     try:
-        tool = services.registry.resolve(plan.tool)
+        tool = services.resolve(plan.tool, invoker.client.who)
     except ToolNotFound:  # a backend may not have listed its tools yet
         missing = await services.listed(invoker.time, live=True)
         try:
-            tool = services.registry.resolve(plan.tool)
+            tool = services.resolve(plan.tool, invoker.client.who)
         except ToolNotFound as exc:
             missing.explain(exc, plan.tool)
             raise

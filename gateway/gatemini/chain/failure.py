@@ -9,8 +9,9 @@ from typing import Any
 
 from gatemini.chain.client import CallRecord
 from gatemini.chain.replay.outcome import Outcome
-from gatemini.chain.replay.trace import Trace
+from gatemini.chain.replay.recorded_calls import RecordedCalls
 from gatemini.chain.services import ChainServices
+from gatemini.chain.values.interfaces import owners
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.discovery.types.typescript import argument_types, signature
 from gatemini.errors import GateminiError
@@ -18,6 +19,8 @@ from gatemini.explain.error_facts import BackendState, ErrorFacts, HintContext, 
 from gatemini.explain.hints import hint
 from gatemini.explain.report import CallLine, ErrorReport, render_error
 from gatemini.explain.results.missing_members import missing_members
+from gatemini.policy.principal import NOBODY, Principal
+from gatemini.registry import Registry
 from gatemini.text.size_limit import SizeLimit
 from gatemini_sandbox.messages import Console, ErrorInfo, Facts, Failed, Read
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
@@ -110,17 +113,18 @@ def explain(
     records: Sequence[CallRecord],
     services: ChainServices,
     budget: SizeLimit,
-    trace: Trace | None = None,
+    trace: RecordedCalls | None = None,
+    who: Principal = NOBODY,
 ) -> str:
     """The whole error text within `budget`, cause first."""
     if failure.batch is not None:
         return failure.batch
     facts = replace(failure.facts, source=source)
-    context = hint_context(services, failure.program, trace)
+    context = replace(hint_context(services, failure.program, trace, who), reads=failure.reads)
     said = hint(facts, context)
     notes = [
         *failure.notes,
-        *missing_members(failure.reads, context, (facts.line or 0, facts.column or 0), said or ""),
+        *missing_members(context.reads, context, (facts.line or 0, facts.column or 0), said or ""),
     ]
     calls = [
         CallLine(
@@ -149,9 +153,11 @@ def explain(
     return render_error(report, budget=budget)
 
 
-def hint_context(services: ChainServices, program: Facts | None, trace: Trace | None) -> HintContext:
+def hint_context(
+    services: ChainServices, program: Facts | None, trace: RecordedCalls | None, who: Principal
+) -> HintContext:
     """What hints may look up: in the gateway, in the code, and in the results of its calls."""
-    registry = services.registry
+    registry = services.listing(who).registry
 
     def tools(backend: str) -> list[str]:
         return [tool.name for tool in registry.backend_tools(backend)]
@@ -169,10 +175,10 @@ def hint_context(services: ChainServices, program: Facts | None, trace: Trace | 
             return ""
 
     def state(name: str) -> BackendState | None:
-        found = services.backends.state(name)
-        if found is None:
+        if services.backends.state(name) is None:
             return None
-        return BackendState(str(found), services.backends.error(name), services.backends.stderr_tail(name))
+        status = services.backends.status(name)
+        return BackendState(str(status.state), status.error, status.stderr_tail)
 
     def last_result(backend: str, tool: str) -> str | None:
         # With `raw` a name holds the whole MCP result.
@@ -186,22 +192,22 @@ def hint_context(services: ChainServices, program: Facts | None, trace: Trace | 
     return HintContext(
         services.identifiers()[0],
         tools,
-        services.owners,
+        partial(owners, registry=registry),
         signed,
         arguments,
         state,
         last_result,
         results,
-        partial(_declared, services),
+        partial(_declared, registry),
         ProgramFacts() if program is None else program_facts(program),
         services.disabled(),
     )
 
 
-def _declared(services: ChainServices, backend: str, tool: str) -> set[str]:
+def _declared(registry: Registry, backend: str, tool: str) -> set[str]:
     """Return the names that a tool's output schema declares."""
     try:
-        return declared_names(services.registry.find(backend, tool).output_schema)
+        return declared_names(registry.find(backend, tool).output_schema)
     except GateminiError:
         return set()
 

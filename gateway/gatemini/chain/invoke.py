@@ -7,10 +7,8 @@ and its fate for the journal.
 from __future__ import annotations
 
 import copy
-import json
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -18,22 +16,19 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from gatemini.backends.callers import LOGGED, AskFn, Caller, ProgressFn
+from gatemini.backends.calls.callers import LOGGED, AskFn, Caller
 from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
-from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.chain.replay.trace import Entry, Trace
+from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import mismatch
 from gatemini.chain.values.resources import (
     BESIDE_TOOLS,
-    GET_PROMPT,
-    LIST_RESOURCES,
-    READ_RESOURCE,
     address_of,
     contents_value,
     listed_value,
@@ -45,6 +40,8 @@ from gatemini.config.model.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
+    ApprovalPending,
+    ArgumentsInvalid,
     BackendError,
     BackendProtocol,
     ChainTimeout,
@@ -55,9 +52,10 @@ from gatemini.errors import (
     ToolNotFound,
 )
 from gatemini.explain.error_fields import brief, error_fields
-from gatemini.model import Json, Tool
+from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, Json, Tool, member
 from gatemini.output.store.results import ResultStore
-from gatemini.text.shorten import shorten
+from gatemini.policy.door import Reach
+from gatemini.policy.principal import Principal
 from gatemini.text.size_limit import weight
 
 _T = TypeVar("_T")
@@ -71,12 +69,6 @@ FROM_JOURNAL = "ok (from the journal)"
 LAST_MOMENT_SECONDS = 0.005
 """With less time left no call is sent, so that calls cut off by the deadline differ from calls after it."""
 
-MOST_TOLD = 50
-"""Notifications of backends kept in a chain's `_meta`; later ones are dropped."""
-
-TOLD_CHARS = 1000
-"""Characters kept of one notification."""
-
 
 @dataclass(slots=True)
 class Invoker:
@@ -88,11 +80,13 @@ class Invoker:
     services: ChainServices
     results: ResultStore
     time: ChainTime
-    trace: Trace
+    trace: RecordedCalls
     run_composite: Callable[[Tool, Json, Entry, Invoker], Awaitable[Outcome]]
     client: ChainClient = NO_CLIENT
     dry_run: DryRun | None = None
     path: tuple[str, ...] = ()
+    chain: str = ""
+    """The id of the chain."""
     records: list[CallRecord] = field(default_factory=list)
     guests: dict[int, anyio.Semaphore] = field(default_factory=dict)
     """By depth: bounds the composite tools of this chain that run at once."""
@@ -117,7 +111,7 @@ class Invoker:
         )
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
-    def nested(self, name: str, trace: Trace) -> Invoker:
+    def nested(self, name: str, trace: RecordedCalls) -> Invoker:
         """Return the invoker for the code of a composite tool: same limits and records, its own trace."""
         inner = copy.copy(self)
         inner.trace, inner.path = trace, (*self.path, name)
@@ -138,18 +132,20 @@ class Invoker:
 
         `digits` are the paths in the arguments at which a BigInt is held as text.
         """
-        return await self._recorded(
-            entry,
-            backend,
-            spelled,
-            lambda record: self._call(record, entry, backend, spelled, arguments, raw, digits),
-        )
+        record = self._begin(entry, backend, spelled)
+        return await self._recorded(record, entry, self._call(record, entry, spelled, arguments, raw, digits))
 
     async def read_resource(self, entry: Entry, backend: str, uri: str) -> Outcome:
         """Read a resource: return the first content as a value, or all of them when there are several."""
-        return await self._recorded(
-            entry, backend, READ_RESOURCE, lambda record: self._read_resource(record, entry, backend, uri)
-        )
+        record = self._begin(entry, backend, READ_RESOURCE)
+        return await self._recorded(record, entry, self._read_resource(record, entry, backend, uri))
+
+    def _begin(self, entry: Entry, backend: str, spelled: str) -> CallRecord:
+        """Return the record of a call that begins."""
+        number, name = len(self.records) + 1, f"{backend}.{spelled}"
+        record = CallRecord(number, backend, name, time.monotonic(), arguments=entry.shown)
+        self.records.append(record)
+        return record
 
     def replayed(self, entry: Entry, backend: str) -> Outcome:
         """Return the outcome of a call from the journal, and record the call; nothing is sent."""
@@ -169,14 +165,12 @@ class Invoker:
         return outcome
 
     async def _recorded(
-        self, entry: Entry, backend: str, spelled: str, make: Callable[[CallRecord], Awaitable[Outcome]]
+        self, record: CallRecord, entry: Entry, making: Coroutine[Any, Any, Outcome]
     ) -> Outcome:
-        number, name = len(self.records) + 1, f"{backend}.{spelled}"
-        record = CallRecord(number, backend, name, time.monotonic(), arguments=entry.shown)
-        self.records.append(record)
+        """Return the outcome of a call, whatever became of it, and note it in the record."""
+        backend = record.backend
         try:
-            self._within_limit(record)
-            outcome = await make(record)
+            outcome = await making
             if record.sent and not record.bytes and backend != COMPOSITE_BACKEND:
                 # Nothing came over a wire: the size is that of the text which the code gets.
                 written = outcome.written or outcome.text is None
@@ -204,31 +198,45 @@ class Invoker:
         self,
         record: CallRecord,
         entry: Entry,
-        backend: str,
         spelled: str,
         arguments: Any,
         raw: bool,
         digits: Paths,
     ) -> Outcome:
+        self._within_limit(record)
         if spelled == READ_RESOURCE and (uri := address_of(arguments)) is not None:
-            return await self._read_resource(record, entry, backend, uri)
+            return await self._read_resource(record, entry, record.backend, uri)
         try:
-            tool = await self._find(backend, spelled)
+            tool = await self.services.find(record.backend, spelled, self._time_left, self.client.who)
         except ToolNotFound:
             if spelled not in BESIDE_TOOLS:
                 raise
-            return await self._beside_tools(record, entry, backend, spelled, arguments)
+            return await self._beside_tools(record, entry, record.backend, spelled, arguments)
         record.tool = tool.qualified
-        checked, notes = check(tool, arguments, signature, digits)
+        try:
+            checked, notes = check(tool, arguments, signature, digits)
+        except ArgumentsInvalid:
+            if self.services.door is not None:
+                self.services.door.refuse_hidden(tool, {}, *self._origin)
+            raise
+        held = self.dry_run is not None and not tool.read_only and tool.backend != COMPOSITE_BACKEND
+        await self._admit(record, tool, checked, held=held)
         if tool.backend == COMPOSITE_BACKEND:
             record.sent = True
             made = await self.run_composite(tool, checked, entry, self)
             if raw and made.fate is Fate.ANSWERED:
-                return _as_result(made, notes)
+                return made.as_result(notes)
             return replace(made, notes=(*notes, *made.notes)) if notes else made
-        if self.dry_run is not None and not tool.read_only:
-            return self.dry_run.hold(tool, checked, notes)
+        if self.dry_run is None or not held:
+            return await self._send(record, entry, tool, checked, notes, raw)
+        return self.dry_run.hold(tool, checked, notes)
+
+    async def _send(
+        self, record: CallRecord, entry: Entry, tool: Tool, checked: Json, notes: tuple[str, ...], raw: bool
+    ) -> Outcome:
         async with self._in_flight:
+            if (door := self.services.door) is not None and not door.holds(record.admission):
+                await self._admit(record, tool, checked)  # the rules have changed while it waited its turn
             record.started = time.monotonic()
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
@@ -239,12 +247,32 @@ class Invoker:
                 tool.name,
                 checked,
                 timeout=timeout,
-                on_progress=self._progress_of(record),
+                on_progress=self.client.progress_of(record),
                 caller=self.caller,
+                admit=partial(self._admit, record, arguments=checked),
             )
         record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
-        notes = (*notes, *outcome.notes)
-        return self._value(tool, outcome.result, notes, raw)
+        return self._value(tool, outcome.result, (*notes, *outcome.notes), raw)
+
+    @property
+    def _origin(self) -> tuple[Principal, str, str]:
+        """Principal, session and chain of the calls."""
+        return self.client.who, self.caller.session or "", self.chain
+
+    async def _admit(self, record: CallRecord, tool: Tool, arguments: Json, *, held: bool = False) -> None:
+        """Pass the door. Raises PolicyDenied, ApprovalDenied or ApprovalPending for a call that may not leave.
+
+        A call passes it again for each backend of a fallback chain, which is another backend's tool.
+        """
+        door = self.services.door
+        if door is None:
+            return
+        record.settle("fell back", ms=(time.monotonic() - record.started) * 1000)
+        facts = door.facts(tool, arguments, *self._origin)
+        if held:  # a dry run will not send it
+            return door.foresee(facts)
+        reach = Reach(self.caller.can, self.caller.ask, self.time.standing_still)
+        record.admission = await door.admit(facts, reach)
 
     def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
         """Return the value for the code of a backend's answer."""
@@ -273,7 +301,9 @@ class Invoker:
     ) -> Outcome:
         """Read a resource, list resources or get a prompt, where no tool has that name."""
         if spelled == LIST_RESOURCES:
-            offers = await self._read(record, entry, backend, lambda s, left: s.list_offers(timeout=left))
+            offers = await self._read(
+                record, entry, backend, spelled, {}, lambda s, left: s.list_offers(timeout=left)
+            )
             return Outcome(True, listed_value(offers))
         if spelled == GET_PROMPT:
             name, given = prompt_of(backend, arguments)
@@ -281,6 +311,8 @@ class Invoker:
                 record,
                 entry,
                 backend,
+                spelled,
+                {"name": name, "arguments": given},
                 lambda s, left: s.get_prompt(name, given, timeout=left, caller=self.caller),
             )
             return Outcome(True, prompt)
@@ -290,8 +322,14 @@ class Invoker:
         return await self._read_resource(record, entry, backend, uri)
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
+        self._within_limit(record)
         result = await self._read(
-            record, entry, backend, lambda s, left: s.read_resource(uri, timeout=left, caller=self.caller)
+            record,
+            entry,
+            backend,
+            READ_RESOURCE,
+            {"uri": uri},
+            lambda s, left: s.read_resource(uri, timeout=left, caller=self.caller),
         )
         value = contents_value(result, Tool(backend, READ_RESOURCE), self.results.save_blob)
         return Outcome(True, value.value, tuple(value.notes))
@@ -301,34 +339,17 @@ class Invoker:
         record: CallRecord,
         entry: Entry,
         backend: str,
+        name: str,
+        arguments: Json,
         send: Callable[[McpSession, float], Awaitable[_T]],
     ) -> _T:
+        config = self.services.backends.config(backend)
+        await self._admit(record, member(backend, name, config.namespace, config.tags), arguments)
         async with self._in_flight:
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
             await self.trace.sending(entry)
             return await self.services.backends.read(backend, send, timeout=timeout, caller=self.caller)
-
-    async def _find(self, backend: str, spelled: str) -> Tool:
-        """Return the tool; wait for a backend that is still connecting."""
-        try:
-            return self.services.registry.find(backend, spelled)
-        except GateminiError:
-            if self.services.backends.state(backend) not in ("starting", "stopped"):
-                raise
-            # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
-            fallbacks = self.services.backends.config(backend).fallback_chain
-            most = self._time_left(backend) / (1 + len(fallbacks))
-            try:
-                await self.services.backends.wait_ready(backend, most)
-            except BackendError:
-                # Without the annotations of the fallback: the backend may start in time and take the call itself.
-                for name in fallbacks:
-                    with suppress(GateminiError):
-                        tool = self.services.registry.find(name, spelled)
-                        return replace(tool, backend=backend, namespace=None, annotations={})
-                raise
-            return self.services.registry.find(backend, spelled)
 
     def _time_left(self, backend: str) -> float:
         """Return the seconds this call may take. Raises ChainTimeout when the chain's own time is over."""
@@ -347,20 +368,10 @@ class Invoker:
 
     def _pass_on(self, backend: str, method: str, params: Json) -> None:
         """Pass a backend's notification on to the client; log messages are kept for `_meta` as well."""
-        if method == LOGGED and len(self.said) < MOST_TOLD:
-            data = params.get("data")
-            text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-            line = {"backend": backend, "level": params["level"], "data": shorten(text, TOLD_CHARS)}
-            self.said.append(line)
+        if method == LOGGED:
+            keep_log(self.said, backend, params)
         if self.client.caller.tell is not None:
             self.client.caller.tell(backend, method, params)
-
-    def _progress_of(self, record: CallRecord) -> ProgressFn | None:
-        """Return the listener for progress of one call, where the client wants it."""
-        on_progress = self.client.on_call_progress
-        if on_progress is None:
-            return None
-        return lambda done, total, message: on_progress(record, done, total, message)
 
     def _within_limit(self, record: CallRecord) -> None:
         most = self.config.max_calls
@@ -374,25 +385,16 @@ class Invoker:
         """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
         if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
             return Fate.ANSWERED
-        if not isinstance(exc, BackendError | ChainTimeout):
+        if not isinstance(exc, BackendError | ChainTimeout | ApprovalPending):
             return Fate.ANSWERED  # refused before it was sent: it would be refused again
         return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 
     def _finish(self, record: CallRecord, outcome: str) -> None:
         record.outcome = outcome
         record.ms = (time.monotonic() - record.started) * 1000
+        record.settle(outcome, ms=record.ms)
         self.services.tracker.record_call(
             record.tool, record.backend, record.ms, outcome == "ok", record.bytes
         )
         if self.client.on_call_done is not None:
             self.client.on_call_done(record)
-
-
-def _as_result(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
-    """Return a composite tool's value, or the error of its code, as the MCP result that `raw` returns."""
-    value = outcome.value if outcome.ok else str(outcome.value.get("message"))
-    text = value if isinstance(value, str) else outcome.json()
-    result: Json = {"content": [{"type": "text", "text": text}], "isError": not outcome.ok}
-    if isinstance(value, dict):
-        result["structuredContent"] = outcome.value
-    return Outcome(True, result, (*notes, *outcome.notes))

@@ -28,14 +28,17 @@ from gatemini.chain.failure import (
 )
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.dry_run import DryRun
+from gatemini.chain.replay.interruption import interruption, interruption_by
 from gatemini.chain.replay.journal import Journal, SessionJournals
 from gatemini.chain.script import run_script
 from gatemini.chain.services import ChainServices
-from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
+from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, SandboxFault
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.report import BUDGET
 from gatemini.explain.results.missing_members import missing_members
+from gatemini.explain.results.unfit_values import unfit_values
+from gatemini.explain.slips import slips
 from gatemini.explain.value_hints import nothing_returned
 from gatemini.model import Json
 from gatemini.output.options import OutputOptions
@@ -119,8 +122,7 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
         return _failed(of_error(exc), request, services, chain, refused=isinstance(exc, ResumeRefused))
     except BaseException as exc:
         if chain is not None:
-            why = "met an error of the gateway" if isinstance(exc, Exception) else "was cancelled"
-            request.journals.end(chain.journal, interrupted=why, told=False)
+            request.journals.end(chain.journal, interrupted=interruption_by(exc), told=False)
         raise
     value.notes += [*_rerun_notes(request, chain, ""), *request.notes]
     meta = chain.meta()  # reducing the value is not part of the chain's time
@@ -152,6 +154,7 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
         run_composite,
         request.client,
         DryRun() if dry else None,
+        chain=journal.id,
     )
     return _Chain(invoker, journal)
 
@@ -209,7 +212,7 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
         ) from exc
     if isinstance(run.end, Failed):
         raise of_script(run.end, run.facts, run.notes)
-    return _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace))
+    return _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace, request.client.who))
 
 
 def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
@@ -218,7 +221,9 @@ def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
         facts = program_facts(run.facts, end.given)
         notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
     notes += missing_members(end.reads, context, said=notes[-1] if end.kind == "undefined" else "")
-    notes += promise_notes(program_facts(run.facts), end.text, left_open=run.left_open > 0)
+    notes += unfit_values(end.reads, context)
+    notes += promise_notes(context.program, end.text, left_open=run.left_open > 0)
+    notes += [slip for slip in slips(context.program, context) if slip not in notes[-1:]]
     beside = next((kept for text, kept in run.beside if text == end.text), ())
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped, beside)
 
@@ -235,24 +240,13 @@ def _failed(
     records = chain.invoker.records if chain is not None else []
     trace = chain.invoker.trace if chain is not None else None
     if chain is not None:
-        why = chain.journal.why if refused else _interruption(failure, chain)
+        why = chain.journal.why if refused else interruption(failure.facts, chain.invoker.trace)
         failure.notes += _rerun_notes(request, chain, why, named=not refused)
-    text = explain(failure, request.code, records, services, request.error_room, trace)
+    text = explain(failure, request.code, records, services, request.error_room, trace, request.client.who)
     meta = chain.meta() if chain is not None else NO_META
     return ChainAnswer(
         {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, weight(text)
     )
-
-
-def _interruption(failure: Failure, chain: _Chain) -> str:
-    """What kept the chain from its end, if that was not its own code; "" if it was."""
-    limit = failure.facts.limit or failure.facts.code
-    # The other limits are the code's own doing: the same code would meet them again.
-    if limit in OUT_OF_TIME:
-        return "was over its time"
-    if isinstance(limit, str) and limit.startswith("sandbox."):
-        return "lost its sandbox"
-    return "lost a backend" if chain.invoker.trace.broken else ""
 
 
 def _rerun_notes(request: ChainRequest, chain: _Chain, interrupted: str, *, named: bool = True) -> list[str]:

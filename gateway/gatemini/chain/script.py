@@ -7,18 +7,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gatemini.chain.conversation import Conversation, ScriptRun, out_of_time
-from gatemini.chain.deadline import ChainTime
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.services import ChainServices
-from gatemini.chain.values.interfaces import all_interfaces, interface_of
+from gatemini.chain.values.interfaces import all_interfaces, interface_of, owners
 from gatemini.errors import ChainTimeout, CodeError, ResumeRefused
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.name_hints import not_available
 from gatemini.model import Json
 from gatemini.output.store.results import ResultStore
+from gatemini.registry import Registry
 from gatemini_sandbox.errors import ReadingTooLong
 from gatemini_sandbox.messages import ErrorInfo, Facts, Failed, Needs, Start, Step
 
@@ -58,7 +59,8 @@ async def run_script(
     run = ScriptRun(Facts(source=code), Failed(ErrorInfo("InternalError", "the chain has not ended")))
     seconds = max(MINIMUM_SECONDS, invoker.time.left()) + (ASKING_SECONDS if invoker.caller.ask else 0)
     guest = services.sandbox.session(code, identifiers, wall_seconds=seconds)
-    context = HintContext(identifiers, owners=services.owners, disabled=services.disabled())
+    shown = services.listing(invoker.client.who).registry
+    context = HintContext(identifiers, owners=partial(owners, registry=shown), disabled=services.disabled())
 
     async def first_step() -> Step:
         if trace.start is not None:
@@ -67,7 +69,7 @@ async def run_script(
 
         async def supply(needs: Needs) -> Start:
             nonlocal start
-            start = await _complete(needs, start, services, context, invoker.time)
+            start = await _complete(needs, start, services, context, invoker)
             return start
 
         step = await guest.start(start, supply)
@@ -130,30 +132,31 @@ def _start(
 
 
 async def _complete(
-    needs: Needs, start: Start, services: ChainServices, context: HintContext, chain_time: ChainTime
+    needs: Needs, start: Start, services: ChainServices, context: HintContext, invoker: Invoker
 ) -> Start:
     """The start message with what the code asks for."""
     if needs.catalog or needs.interfaces or needs.facts.interface_literals:
-        await services.listed(chain_time)
+        await services.listed(invoker.time)
+    shown = services.listing(invoker.client.who).registry
     return replace(
         start,
-        catalog=_catalog(services) if needs.catalog else None,
-        interfaces=_interfaces(needs, services),
+        catalog=_catalog(services, shown) if needs.catalog else None,
+        interfaces=_interfaces(needs, shown),
         absent=not_available(needs.read, context),
     )
 
 
-def _catalog(services: ChainServices) -> dict[str, list[str]]:
+def _catalog(services: ChainServices, registry: Registry) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {name: [] for name in services.backend_names()}
-    for tool in services.registry.tools():
+    for tool in registry.tools():
         for space in {tool.backend, tool.namespace or tool.backend}:
             names.setdefault(space, []).append(tool.name)
     return names
 
 
-def _interfaces(needs: Needs, services: ChainServices) -> Json | None:
+def _interfaces(needs: Needs, registry: Registry) -> Json | None:
     """The interfaces the code names, or all of them when it asks in a way that names none."""
     if needs.interfaces:
-        return all_interfaces(services)
+        return all_interfaces(registry)
     names = needs.facts.interface_literals
-    return {name: interface_of(name, services) for name in names} if names else None
+    return {name: interface_of(name, registry) for name in names} if names else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -13,14 +14,18 @@ from gatemini.chain.deadline import ChainTime
 from gatemini.config.model.schema import CompositeTool, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.types.identifiers import backend_identifiers
+from gatemini.errors import BackendError, GateminiError
 from gatemini.model import Json, Tool
+from gatemini.policy.door import Door
+from gatemini.policy.principal import Principal
+from gatemini.policy.visibility import Listing
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 from gatemini.unlisted import FIRST_LISTING_SECONDS, Look, Unlisted, none_unlisted
 from gatemini_sandbox.host import Sandbox
 
-Discovery = Callable[[str, Json], Awaitable[object]]
-"""A discovery meta-tool by name, for `gatemini.search_tools(…)` inside a chain; raises GateminiError."""
+Discovery = Callable[[str, Json, Listing], Awaitable[object]]
+"""A discovery meta-tool by name, over what a principal finds, for `gatemini.search_tools(…)` inside a chain; raises GateminiError."""
 
 
 @dataclass(slots=True)
@@ -34,6 +39,8 @@ class ChainServices:
     config: SandboxConfig
     guests: anyio.CapacityLimiter
     discovery: Discovery
+    door: Door | None = None
+    """Decides about every call; None where nothing of a policy is configured. Replaced by a changed configuration."""
     redactor: Redactor = field(default_factory=Redactor)
     """Takes the secrets of the configuration out of what is answered."""
     learn: Callable[[Tool, Any], None] = lambda tool, value: None
@@ -63,11 +70,52 @@ class ChainServices:
         """(global identifier → name, ambiguous identifier → the names that share it)."""
         return backend_identifiers(self.backend_names())
 
-    def owners(self, tool: str) -> list[str]:
-        """The qualified names of the tools with this bare name, or of the one with this alias."""
-        found = [known.qualified for known in self.registry.tools() if known.name == tool]
-        target = self.registry.alias(tool)
-        return found or ([target.qualified] if target is not None else [])
+    def listing(self, who: Principal) -> Listing:
+        """The tools that a principal finds; `registry` has all, for calls by name, which explain a denial."""
+        return Listing(self.registry) if self.door is None else self.door.listing(self.registry, who)
+
+    async def find(
+        self, backend: str, spelled: str, time_left: Callable[[str], float], who: Principal
+    ) -> Tool:
+        """Return the tool that a call names; a starting backend may take the time that `time_left` gives it."""
+        try:
+            return self.registry.find(backend, spelled)
+        except GateminiError:
+            if self.backends.state(backend) not in ("starting", "stopped"):
+                return self.listing(who).registry.find(backend, spelled)  # its error names no hidden tool
+            # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
+            config = self.backends.config(backend)
+            unlisted = Tool(backend, spelled, namespace=config.namespace, tags=config.tags)
+            if self.door is not None:
+                self.door.refuse_unlisted(unlisted, who)
+            most = time_left(backend) / (1 + len(config.fallback_chain))
+            try:
+                await self.backends.wait_ready(backend, most)
+            except BackendError:
+                # Without the annotations of the fallback: the backend may start in time and take the call itself.
+                for name in config.fallback_chain:
+                    with suppress(GateminiError):
+                        tool = self.registry.find(name, spelled)
+                        return replace(
+                            unlisted,
+                            name=tool.name,
+                            description=tool.description,
+                            input_schema=tool.input_schema,
+                            output_schema=tool.output_schema,
+                        )
+                raise
+            return self.registry.find(backend, spelled)
+
+    async def discover(self, name: str, arguments: Json, who: Principal) -> object:
+        """Answer a discovery tool for code in a chain."""
+        return await self.discovery(name, arguments, self.listing(who))
+
+    def resolve(self, name: str, who: Principal) -> Tool:
+        """Return the tool of a name by itself. Raises ToolNotFound or AmbiguousTool, which name no hidden tool."""
+        try:
+            return self.registry.resolve(name)
+        except GateminiError:
+            return self.listing(who).registry.resolve(name)
 
     def is_backend(self, identifier: str) -> bool:
         """Whether a chain's global of this name is a backend."""

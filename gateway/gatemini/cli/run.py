@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.cli.open_gateway import parsed, redactor, texts, with_app
+from gatemini.cli.open_gateway import TERMINAL, parsed, redactor, texts, with_app
 from gatemini.config.model.durations import parse_duration
 from gatemini.text.escape import visible
 
@@ -89,6 +89,7 @@ def _chain(
     """Run the chain; the options are those of both commands."""
     from gatemini.chain.client import ChainClient
     from gatemini.config.model.schema import OutputConfig
+    from gatemini.policy.principal import local
 
     if timeout is not None:
         arguments["timeout"] = timeout
@@ -106,7 +107,7 @@ def _chain(
 
         if full:
             gateway.tools.config = gateway.tools.config.model_copy(update={"output": whole})
-        session = gateway.new_session()
+        session = gateway.new_session(local("cli", TERMINAL))
         client = ChainClient(on_call_done=done)
         answer = await gateway.surface(session).call_tool("call_tool_chain", arguments, client)
         meta = hide.value(answer.get("_meta", {}))

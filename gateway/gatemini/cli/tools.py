@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.cli.open_gateway import settle, settle_search, with_app
+from gatemini.cli.open_gateway import TERMINAL, settle, settle_search, shown, with_app
 from gatemini.errors import ToolNotFound
 from gatemini.text.escape import visible
 from gatemini.text.shorten import first_sentence
@@ -30,7 +30,12 @@ def search(
         await settle_search(gateway)
         meaning = await gateway.embedding.meaning(words)
         found = gateway.index.search(
-            words, limit=limit, tag=tag, usage=gateway.tracker.usage, meaning=meaning
+            words,
+            limit=limit,
+            tag=tag,
+            usage=gateway.tracker.usage,
+            meaning=meaning,
+            shows=shown(gateway).shows,
         )
         results = [
             {
@@ -86,7 +91,7 @@ def tools(*, backend: str | None, config: Path | None, as_json: bool) -> None:
 
     async def action(gateway: App) -> dict[str, Any]:
         await settle(gateway)
-        there = gateway.registry.tools() if backend is None else _members(gateway, backend)
+        there = shown(gateway).registry.tools() if backend is None else _members(gateway, backend)
         answer: dict[str, Any] = {
             "tools": [
                 {"name": t.qualified, "backend": t.backend, "description": first_sentence(t.description)}
@@ -113,7 +118,7 @@ def _members(gateway: App, backend: str) -> list[Tool]:
     """The tools of a backend by its name or its identifier; an error says why it has none."""
     statuses = {status.name: status for status in gateway.manager.statuses()}
     space = backend if backend in statuses else gateway.registry.space(backend)
-    tools = gateway.registry.backend_tools(space)
+    tools = shown(gateway).registry.backend_tools(space)
     if not tools:
         status = statuses.get(space)
         why = f" ({status.state}{f': {status.error}' if status.error else ''})" if status else ""
@@ -123,13 +128,14 @@ def _members(gateway: App, backend: str) -> list[Tool]:
 
 def info(*, tool: str, full: bool, config: Path | None, as_json: bool) -> None:
     """Show one tool."""
+    from gatemini.policy.principal import local
     from gatemini.protocol.answers.fitting import WHOLE
     from gatemini.protocol.definitions import TOOL_INFO
 
     async def action(gateway: App) -> dict[str, Any]:
         await settle(gateway)
         arguments = {"tool_name": tool, "detail": "full" if full else "brief"}
-        return await gateway.tools.discover(TOOL_INFO, arguments, WHOLE)
+        return await gateway.tools.discover(TOOL_INFO, arguments, WHOLE, local("cli", TERMINAL))
 
     value = with_app(config, action)
     if as_json:

@@ -25,7 +25,6 @@ _PRIVATE = frozenset(("env", "headers", "args", "url", "command", "secrets", "st
 
 NOT_BUILT: Mapping[str, str] = {
     "admin": "the dashboard is not built yet",
-    "policy": "policy rules are not built yet and would protect nothing",
     "profile": "profiles are not built yet and would protect nothing",
     "audit": "the audit log is not built yet and would record nothing",
     "http": "serving over HTTP is not built yet",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
@@ -12,7 +12,7 @@ from gatemini.config.adapter_file import with_adapter
 from gatemini.config.documents.find import written_path
 from gatemini.config.model.allowed_values import value_faults
 from gatemini.config.model.backend import BackendConfig
-from gatemini.config.problems import Problem, dotted, explain
+from gatemini.config.problems import KeyPath, Problem, dotted, explain
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
 
@@ -23,6 +23,7 @@ def dynamic_backend(template: Mapping[str, Any], *, home: Path | None = None) ->
     No variables and no secrets are put in: an agent that writes `${AWS_SECRET}` could read it back.
     """
     problems: list[str] = []
+    sent = template
     if "adapter_file" in template:
         template = _with_adapter_file(template, home or home_folder())
     for text in _strings(template):
@@ -36,12 +37,14 @@ def dynamic_backend(template: Mapping[str, Any], *, home: Path | None = None) ->
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             path, found, allowed, remedy = explain(detail, BackendConfig, template)
-            problems.append(Problem("", None, dotted(path), found, allowed, remedy).text().removeprefix(": "))
+            text = Problem("", None, dotted(path), found, allowed, remedy).text().removeprefix(": ")
+            problems.append(text if _is_sent(path, sent) else _unusable(sent["adapter_file"]))
         config = None
     if config is not None:
-        problems += _dynamic_faults(config)
+        problems += _dynamic_faults(config, sent)
     if problems or config is None:
-        raise ConfigError("; ".join(problems), hint="A template has name and one of command, url or tools.")
+        text = "; ".join(dict.fromkeys(problems))
+        raise ConfigError(text, hint="A template has name and one of command, url or tools.")
     return config
 
 
@@ -54,12 +57,37 @@ def _with_adapter_file(template: Mapping[str, Any], home: Path) -> dict[str, Any
         raise ConfigError(
             "adapter_file: is not a path that begins with / or ~/", hint="Write the absolute path."
         )
-    return with_adapter(rest, path)
+    try:
+        # Not even a pipe is opened: it might be the client's own.
+        return with_adapter(rest, path) if path.is_file() else _refuse(written)
+    except (ConfigError, OSError, ValueError):
+        _refuse(written)
 
 
-def _dynamic_faults(config: BackendConfig) -> list[str]:
+def _refuse(written: str) -> NoReturn:
+    raise ConfigError(
+        _unusable(written), hint="`gatemini config check` on a file that names it says what is wrong."
+    )
+
+
+def _unusable(written: str) -> str:
+    """The fault of a file whose contents an agent has not sent, so that no error may show them."""
+    return f"adapter_file: {written} is not there, or no adapter: a YAML or JSON mapping with `tools`"
+
+
+def _is_sent(path: KeyPath, sent: Mapping[str, Any]) -> bool:
+    """Whether the agent itself wrote this key, or left it out; others come from its `adapter_file`."""
+    if "adapter_file" not in sent or path[:1] not in (("tools",), ("health_check",)):
+        return True
+    inner = sent.get(str(path[0]))
+    return inner is not None and (len(path) == 1 or (isinstance(inner, Mapping) and path[1] in inner))
+
+
+def _dynamic_faults(config: BackendConfig, sent: Mapping[str, Any]) -> list[str]:
     found = [
         f"{dotted(fault.path)}: {fault.found}" + (f" (allowed: {fault.allowed})" if fault.allowed else "")
+        if _is_sent(fault.path, sent)
+        else _unusable(sent["adapter_file"])
         for fault in value_faults(config)
         if fault.severity == "error"
     ]

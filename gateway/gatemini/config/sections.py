@@ -11,12 +11,15 @@ from gatemini.config.documents.document import Document
 from gatemini.config.model.schema import CompositeTool, Config
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
 from gatemini.config.variables.interpolate import Reference, TemplateError, expand, parse_template
+from gatemini.text.escape import visible
 from gatemini_sandbox.check import check_codes
 
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
 """Sections that limit what may happen: an error in one stops the start, defaults never replace it."""
 _LEFT_OUT_ALONE = frozenset(("aliases", "composite_tools"))
 """Sections of which a wrong entry is left out and the others stay."""
+_LITERAL = frozenset(("policy",))
+"""Sections without variables."""
 SHOWN_LINE = 80
 """Characters shown of a wrong line of a composite tool's code."""
 
@@ -54,7 +57,8 @@ class Sections:
             self._per_entry(document, key, value)
         else:
             value = {} if value is None and key != "cache_path" else value
-            checked = self._checked(document, key, self._expand(document, value, (key,)))
+            value = value if key in _LITERAL else self._expand(document, value, (key,))
+            checked = self._checked(document, key, value)
             if checked is not None:
                 self.values[key] = checked
 
@@ -79,6 +83,10 @@ class Sections:
         kept: dict[str, Any] = self.values.setdefault(key, {})
         valid: dict[str, Any] = {}
         for name, item in value.items():
+            if not name.strip() or name != visible(name.strip()):
+                allowed = "visible characters, with no space around them"
+                self.problems.append(document.problem((key, name), f"found the name {name!r}", allowed))
+                continue
             # The code of a composite tool keeps its dollars.
             item = self._expand(document, item, (key, name)) if key == "aliases" else item
             checked = self._checked(document, key, {name: item})

@@ -47,7 +47,7 @@ class Listener:
         """Whether clients can no longer find the socket."""
         return _facts(self.place.sock) != self._facts
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Bind anew after the socket, or the whole folder, was deleted. Raises LockLost, OSError or PlaceRefused."""
         private_folder(self.place.folder)
         if _facts(self.place.lock) != _facts(self._locks[-1]):

@@ -42,7 +42,7 @@ class SavedAnswers:
     def __init__(self, path: str, app: App) -> None:
         self._path = Path(path)
         self._app = app
-        self._told: tuple[int, str] = -1, ""
+        self._told: tuple[tuple[int, str], str] = (-1, ""), ""
         self._answers: OrderedDict[str, tuple[str, object]] = OrderedDict()
         self._written: object = None
         self._load()
@@ -93,9 +93,10 @@ class SavedAnswers:
 
     def _content(self) -> str:
         """A hash of what clients are told of the tools now: instructions and definitions."""
-        version, catalog = self._app.registry.version, self._app.catalog
+        catalog, door = self._app.catalog, self._app.chain.door
+        version = self._app.registry.version, "" if door is None else door.revision
         if self._told[0] != version:
-            told = orjson.dumps([catalog.definitions(), instructions(catalog.inventory())])
+            told = orjson.dumps([catalog.definitions(), instructions(catalog.inventory()), version[1]])
             self._told = version, hashlib.sha256(told).hexdigest()
         return self._told[1]
 

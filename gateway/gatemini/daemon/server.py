@@ -291,7 +291,7 @@ class Daemon:
     def _keep_socket(self) -> None:
         try:
             if self.listener.missing():
-                self.listener.mend()
+                self.listener.repair()
                 logger.warning("the socket was deleted and is bound again")
             self.trouble.pop("bind", None)
         except LockLost:

@@ -16,6 +16,7 @@ from gatemini.config.variables.redaction import is_ordinary
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.kept_sessions import KeptSessions
 from gatemini.daemon.seal import Seal
+from gatemini.policy.principal import local
 from gatemini.protocol.client_session import Session
 from gatemini.proxy.places import Place
 
@@ -50,10 +51,10 @@ class Sessions:
         """The session of this token, a new one where there is none."""
         token, values = hello.token, self._values(hello)
         if not token:
-            return self._app.new_session(values)
+            return self._app.new_session(local("socket"), values)
         known = self._known.get(token)
         if known is None:
-            known = self._known[token] = _Known(self._app.new_session(values))
+            known = self._known[token] = _Known(self._app.new_session(local("socket"), values))
             stored, restored = await anyio.to_thread.run_sync(self._kept.open, token)
             known.session.journals.new_file = stored.file
             restored.give(known.session)

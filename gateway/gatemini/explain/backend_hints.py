@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gatemini.discovery.types.identifiers import spoken
+from gatemini.discovery.types.identifiers import is_plain_name, spoken
 from gatemini.explain.error_facts import ErrorFacts, HintContext
+from gatemini.explain.name_hints import spelled_tool
+from gatemini.text.escape import visible
 from gatemini.text.shorten import CLOSEST, closest, listed, shorten
 
 SHOWN_STDERR: Final = 300
@@ -82,13 +84,18 @@ def tool_failed(error: ErrorFacts, context: HintContext) -> str | None:
     if error.code == -32602 and error.backend:
         signature = context.signature(error.backend, error.tool.rpartition(".")[2])
         return (
-            f"signature: {signature}" if signature else f"look at tool_info {error.tool} before calling again"
+            f"signature: {signature}"
+            if signature
+            else f"look at tool_info {spoken(error.tool)} before calling again"
         )
     if error.name == "ToolError" and _KEYS.search(error.message):
-        return (
-            f"get_required_keys_for_tool {error.tool} names the keys this backend needs and which are missing"
-        )
+        return f"get_required_keys_for_tool {spoken(error.tool)} names the keys this backend needs and which are missing"
     return None
+
+
+def _spelled(backend: str, tool: str, context: HintContext) -> str:
+    """The tool as code writes it, with its backend where brackets are needed."""
+    return tool if is_plain_name(tool) else spelled_tool(backend, tool, context)
 
 
 def unknown_tool(error: ErrorFacts, context: HintContext) -> str | None:
@@ -99,9 +106,9 @@ def unknown_tool(error: ErrorFacts, context: HintContext) -> str | None:
     known = context.tools(backend)
     elsewhere = [owner for owner in context.owners(name) if not owner.startswith(f"{backend}.")]
     if elsewhere:
-        return f"{name} is a tool of {listed(owner.rpartition('.')[0] for owner in elsewhere[:CLOSEST])}"
+        return f"{visible(name)} is a tool of {listed(owner.rpartition('.')[0] for owner in elsewhere[:CLOSEST])}"
     if close := closest(name, known):
-        arguments = ((tool, context.arguments(backend, tool)) for tool in close)
+        arguments = ((_spelled(backend, tool, context), context.arguments(backend, tool)) for tool in close)
         meant = (f"{tool}({given})" if given else tool for tool, given in arguments)
         return shorten(f"did you mean {listed(meant)}?", SHOWN_MEANT)
     if name.replace("_", "").lower() in _CALLERS:

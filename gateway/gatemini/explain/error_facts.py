@@ -11,6 +11,7 @@ from gatemini.discovery.types.identifiers import backend_identifier
 from gatemini.explain.source_lines import line_at
 from gatemini.text.escape import visible
 from gatemini.text.shorten import listed, shorten
+from gatemini_sandbox.messages import Read
 
 SHOWN_REASON: Final = 400
 """Characters shown of the reason why a backend is not there."""
@@ -88,7 +89,7 @@ class HintContext:
     """What is known around an error. `backends`: global identifier → name; `tools`: a backend's tool names;
     `owners`: the qualified names of tools with this bare name; `signature`, `arguments` (`{a: number}`) and `state`
     by name; `last_result`: the JSON text of the last result of (backend, tool); `results`: those of all its results, None where one
-    is not kept; `declared`: the members that its output schema names; `disabled`: the configured backends that do
+    is not kept; `declared`: the members that its output schema names; `reads`: what the code reads of results; `disabled`: the configured backends that do
     not run, each with the reason.
     """
 
@@ -103,6 +104,7 @@ class HintContext:
     declared: Callable[[str, str], Collection[str]] = lambda _backend, _tool: ()
     program: ProgramFacts = field(default_factory=ProgramFacts)
     disabled: Mapping[str, str] = field(default_factory=dict)
+    reads: Sequence[Read] = ()
 
     def not_running(self, name: str) -> str | None:
         """Why a backend of this name, or of this identifier in code, does not run; None if none is configured."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemini.errors import BackendProtocol, GateminiError, LimitError, ToolNotFound
+from gatemini.errors import BackendProtocol, GateminiError, LimitError, PolicyError, ToolNotFound
 from gatemini.model import Json
 
 URL_NEEDED = -32042
@@ -24,8 +24,10 @@ def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:
         fields["code"] = exc.rpc_code
     if isinstance(exc, BackendProtocol) and exc.rpc_data is not None:
         fields["structured"] = exc.rpc_data
-    if isinstance(exc, ToolNotFound | LimitError):
+    if isinstance(exc, ToolNotFound | LimitError | PolicyError):
         fields["name"] = exc.kind
+    if isinstance(exc, PolicyError) and exc.details:
+        fields["structured"] = exc.details
     if hint := exc.hint or where_to_go(exc):
         fields["hint"] = hint
     return fields

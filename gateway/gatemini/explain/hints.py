@@ -24,7 +24,7 @@ _WORDINGS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"^(?:break|continue) must be inside"), "a callback such as that of forEach is no loop: write `for (const x of list) { … }`"),
     (re.compile(r"cannot mix \?\?"), "put parentheses around one of them: `(a || b) ?? c`"),
     (re.compile(r"too many arguments in function call"), "spread fewer values into one call: add them in a loop, or with concat"),
-    (re.compile(r"invalid (?:array|string) length"), "the size is out of range: build less at once"),
+    (re.compile(r"invalid (?:array|string) length"), "the size is below 0, no whole number, or too large"),
 )  # fmt: skip
 
 
@@ -64,10 +64,12 @@ _RULES: Final[tuple[Rule, ...]] = (
     backend_hints.unknown_tool,
     value_hints.undefined_argument,
     backend_hints.tool_failed,
-    name_hints.hyphenated_tool,
+    name_hints.joined_lines,
+    name_hints.torn_tool,
     name_hints.parameters_of_main,
     name_hints.shadowed,
     name_hints.unknown_name,
+    promise_hints.several_promises,
     promise_hints.promise_taken_for_its_value,
     value_hints.parsed_twice,
     _deadlock,

@@ -10,7 +10,7 @@ from gatemini.discovery.types.identifiers import JS_WORDS, UNREACHABLE_MEMBERS, 
 from gatemini.explain.error_facts import SEARCHED as SEARCHED_CHARS
 from gatemini.explain.error_facts import ErrorFacts, HintContext, is_declared
 from gatemini.explain.not_available import HOST, MEMBERS, MODULES, OF_PROCESS, SEARCHED, SUBSTITUTES
-from gatemini.explain.source_lines import place
+from gatemini.explain.source_lines import line_at, place
 from gatemini.text.escape import js_string
 from gatemini.text.shorten import CLOSEST, closest, listed, shorten
 
@@ -20,23 +20,33 @@ WATCHED: Final = frozenset((*HOST, *SUBSTITUTES))
 _NOT_DEFINED = re.compile(r"^'?([\w$]+)'? is not defined$")
 _NOT_READY = re.compile(r"^'?([\w$]+)'? is not initialized$")
 _MAIN = re.compile(r"\bexport\s+default\s+(?:async\s+)?(?:function\s*[\w$]*\s*)?\(\s*([^)]+)\)")
-_HYPHENATED = re.compile(r"(?<![\w$.])([\w$]+)\.([\w$]+(?:-[\w$]+)+)")
+_TORN = re.compile(r"(?<![\w$.])([\w$]+)\.([\w$]+(?:[-.][\w$]+)+)")
 _MEMBER_CALL = re.compile(r"(?<![\w$.])([A-Za-z_$][\w$]*)\s*(?:\.\s*([\w$]+)|\[\s*['\"]([^'\"]+)['\"]\s*\])")
 _IMPORTED = re.compile(r"""^(?:cannot import|could not load module) ['"](.+?)['"]""")
 _REQUIRED = re.compile(r"""\brequire\s*\(\s*['"`]([^'"`]+)['"`]""")
 _SANDBOX: Final = "Code runs in a sandbox without network, files and processes"
 
 
-def hyphenated_tool(error: ErrorFacts, context: HintContext) -> str | None:
-    """`desk.get-user({…})`, which JavaScript reads as `desk.get - user({…})`."""
+def joined_lines(error: ErrorFacts, context: HintContext) -> str | None:
+    """A line without `;` that goes on in the next one, because that begins with `(` or `[`."""
+    if error.line is None or error.name not in ("TypeError", "ReferenceError"):
+        return None
+    for number in (error.line, error.line - 1):
+        one, two = (line_at(error.source, n) if n else None for n in (number, number + 1))
+        if one and two and re.search(r"[\w$)\]]\s*$", one) and (first := two.lstrip()[:1]) in ("(", "["):
+            return f"line {number} goes on in line {number + 1}, which begins with `{first}`: end line {number} with `;`"
+    return None
+
+
+def torn_tool(error: ErrorFacts, context: HintContext) -> str | None:
+    """`desk.get-user({…})`, which JavaScript reads as `desk.get - user({…})`, and `desk.user.get({…})`."""
     if error.name not in ("ReferenceError", "TypeError"):
         return None
-    for found in _HYPHENATED.finditer(error.source_line):
+    for found in _TORN.finditer(error.source_line):
         backend = context.backends.get(found[1])
         if backend is not None and found[2] in context.tools(backend):
-            return (
-                f"a name with - goes in brackets: write `await {_spelled(backend, found[2], context)}({{…}})`"
-            )
+            sign = "-" if "-" in found[2] else "."
+            return f"a name with {sign} goes in brackets: write `await {spelled_tool(backend, found[2], context)}({{…}})`"
     return None
 
 
@@ -141,7 +151,7 @@ def _backend_or_tool(name: str, error: ErrorFacts, context: HintContext) -> str 
         # `demo_add`, `mcp__gatemini__demo__add`: as clients that offer tools one by one name them
         after = re.split(rf"(?:^|_){re.escape(identifier)}_+", name)[1:]
         if after and after[-1] in context.tools(backend):
-            return f"write `await {_spelled(backend, after[-1], context)}({{…}})`"
+            return f"write `await {spelled_tool(backend, after[-1], context)}({{…}})`"
     folded = _folded(name)
     for identifier, backend in context.backends.items():
         # `files-eu.read()` is read as `files - eu.read()`
@@ -171,7 +181,7 @@ def member_of_a_global(error: ErrorFacts, context: HintContext) -> str | None:
         if (unread and owner not in JS_WORDS) or is_declared(owner, error.source):
             continue
         if (taken := context.backends.get(f"{owner}_")) is not None:
-            spelled = _spelled(taken, member, context)
+            spelled = spelled_tool(taken, member, context)
             return f"{owner} is a name of JavaScript or of the sandbox; the backend {taken} is called {owner}_ in code: write `await {spelled}({{…}})`"
         if member == "then" and (name := context.backends.get(owner)) is not None:
             if member in context.tools(name):
@@ -215,10 +225,10 @@ def _spelled_owner(qualified: str, context: HintContext) -> str:
     """`backend.tool` as code writes it; the backend's own name may hold dots."""
     owner = next((n for n in context.backends.values() if qualified.startswith(f"{n}.")), None)
     owner = owner or qualified.partition(".")[0]
-    return _spelled(owner, qualified.removeprefix(f"{owner}."), context)
+    return spelled_tool(owner, qualified.removeprefix(f"{owner}."), context)
 
 
-def _spelled(backend: str, tool: str, context: HintContext) -> str:
+def spelled_tool(backend: str, tool: str, context: HintContext) -> str:
     """A tool of a backend as code writes it."""
     if tool in UNREACHABLE_MEMBERS:
         return f'__backends["{backend}"].call("{tool}", …)'

@@ -13,6 +13,10 @@ _STORED: Final = "nothing is stored between chains but results: results.save(val
 _BROWSER: Final = "there is no browser here"
 _ARRAYS: Final = f"{_PACKAGES}: use the language's own array methods"
 _DATE: Final = f"{_PACKAGES}: use Date"
+_GROUPED: Final = "Object.groupBy(list, (x) => x.key)"
+_SORTED: Final = "list.toSorted((a, b) => a.key - b.key)"
+_SUMMED: Final = "list.reduce((sum, x) => sum + x, 0)"
+_UNIQUE: Final = "[...new Set(list)]"
 _CALL: Final = (
     'write `await backend.tool({…})`; a tool\'s exact name goes in brackets: backend["get-user"]({…})'
 )
@@ -102,6 +106,17 @@ SUBSTITUTES: Final = {
     "False": "write false instead of False",
     "len": "write list.length",
     "str": "write String(value)",
+    "int": "write Math.trunc(Number(value))",
+    "float": "write Number(value)",
+    "dict": "write { ...object }, or Object.fromEntries(pairs)",
+    "sum": f"write {_SUMMED}",
+    "max": "write Math.max(...list)",
+    "min": "write Math.min(...list)",
+    "round": "write Math.round(value)",
+    "sorted": f"write {_SORTED}",
+    "range": "write Array.from({ length: n }, (_, i) => i)",
+    "enumerate": "write list.entries(), or list.map((x, i) => …)",
+    "isinstance": "write typeof value, or Array.isArray(value)",
     "args": "only composite tools have args; write the values into the code",
     "_": _ARRAYS,
     "lodash": _ARRAYS,
@@ -115,6 +130,44 @@ SUBSTITUTES: Final = {
     "EventEmitter": "there are no events here: call a function",
 }
 """What is only missing, with its substitute."""
+
+METHODS: Final = {
+    "append": "list.push(value)",
+    "contains": "list.includes(value)",
+    "countBy": _GROUPED,
+    "count": "list.length, or list.filter(test).length",
+    "distinct": _UNIQUE,
+    "each": "list.forEach(f), or `for (const x of list)`",
+    "extend": "list.push(...values)",
+    "first": "list[0]",
+    "flatten": "list.flat()",
+    "get": "object.key, or object[key]",
+    "groupBy": _GROUPED,
+    "group_by": _GROUPED,
+    "head": "list[0]",
+    "isoformat": "date.toISOString()",
+    "items": "Object.entries(object)",
+    "json": "the value itself: results arrive parsed",
+    "last": "list.at(-1)",
+    "len": "list.length",
+    "lower": "text.toLowerCase()",
+    "orderBy": _SORTED,
+    "pluck": "list.map((x) => x.key)",
+    "select": "list.filter(test)",
+    "size": "list.length",
+    "sortBy": _SORTED,
+    "sort_by": _SORTED,
+    "strftime": "date.toISOString().slice(0, 10)",
+    "strip": "text.trim()",
+    "sum": _SUMMED,
+    "text": "the value itself: results arrive as their value",
+    "toArray": "the value itself",
+    "uniq": _UNIQUE,
+    "unique": _UNIQUE,
+    "upper": "text.toUpperCase()",
+    "where": "list.filter(test)",
+}
+"""Method of another language or library → what to write instead."""
 
 MEMBERS: Final = {
     "gatemini": (

@@ -34,6 +34,20 @@ def promise_taken_for_its_value(error: ErrorFacts, context: HintContext) -> str 
     )
 
 
+def several_promises(error: ErrorFacts, context: HintContext) -> str | None:
+    """A promise that is one of several, so that `await` in front of its call alone does not help."""
+    if error.name != "TypeError" or "is a promise here" not in error.message:
+        return None
+    before = error.source_line[: error.at]
+    if combined := re.search(r"\bPromise\.(all|allSettled|race|any)\(\s*[\w$]+\.$", before):
+        return f"Promise.{combined[1]} takes one array: write `await Promise.{combined[1]}([…])`"
+    if re.search(r"\bawait\s*\[[^\]]*$", before):
+        return "`await` waits for a promise, not for an array of them: write `await Promise.all([…])`"
+    if re.search(r"\.(?:map|flatMap)\([^;]*$", before):
+        return "it is one of an array of promises: write `await Promise.all(xs.map(…))`"
+    return None
+
+
 def _array_awaited(line: str, context: HintContext) -> str | None:
     mapped = _ARRAY_AWAITED.search(line)
     if mapped is None or mapped[1] in context.backends:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gatemini.explain.source_lines import line_at
-from gatemini.text.console_and_notes import console_block, without_repeats
+from gatemini.text.console_and_notes import console_block, notes_text
 from gatemini.text.escape import one_line
 from gatemini.text.shorten import cut_middle, shorten
 from gatemini.text.size_limit import SizeLimit, weight
@@ -84,8 +84,8 @@ def _rendered(report: ErrorReport, budget: int) -> str:
     """The text in at most `budget` characters."""
     head = _first_lines(report, budget)
     calls = _calls(report, int(budget * _SHARE_CALLS))
-    notes = [f"NOTE: {note}" for note in without_repeats(report.notes)]
-    text = "\n".join([*head, *calls, *notes])
+    notes = notes_text(report.notes, "NOTE: ")
+    text = "\n".join([*head, *calls, *filter(None, (notes,))])
     if len(text) > budget:
         return cut_middle(text, budget)
     console = console_block(report.console, report.console_dropped, SizeLimit(budget).beside(text))

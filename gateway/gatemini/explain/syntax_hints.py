@@ -48,6 +48,8 @@ _IN_LINE: Final = (
         "write `condition ? a : b` instead of `a if condition else b`",
     ),
     (r"^\s*#", "comments start with //"),
+    (r"(?:^|\})\s*elif\b", "write `else if` instead of elif"),
+    (r"\bis\s+(?:not\s+)?None\b", "write `x === null` instead of `x is None`"),
 )
 """Of the whole line of the error: a slip, and what to write."""
 

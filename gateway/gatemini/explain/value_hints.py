@@ -9,9 +9,13 @@ import re
 from typing import Final
 
 from gatemini.explain.error_facts import SEARCHED, ErrorFacts, HintContext, ProgramFacts
+from gatemini.explain.not_available import METHODS
 from gatemini.explain.results.call_values import PATH, THE_RESULT, Found, Long, find, how_to_read, lists_in
+from gatemini.explain.results.missing_members import missing_members, value_at
 from gatemini.text.shorten import closest, listed, shorten
 
+ON_LINE: Final = 1000
+"""Columns behind the place of an error in which the engine means what is taken apart."""
 LIKE_ENOUGH: Final = 0.75
 """How like a method of the language a name must be to be taken for its misspelling (difflib's ratio)."""
 
@@ -142,24 +146,51 @@ def member_of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
     whole = _before(error, member)
     if whole is None and _MCP_CONTENT.search(error.source_line):
         return "results arrive as their value, not as MCP content: use what the call gives itself, without JSON.parse"
+    optional = f"?.{member}" if member.isidentifier() or not member.isascii() else f"?.[{member}]"
     if whole is None or whole in ("null", "undefined"):
         return (
-            f"the value in front of .{member} is {nothing}: look at it first (return it), or write ?.{member}"
+            _gives_nothing(error)
+            or _not_there(error, context)
+            or (
+                f"the value in front of {optional[2:] if optional[2] == '[' else optional[1:]} is {nothing}: look at it first (return it), or write {optional}"
+            )
         )
     if lost := _LOST_BACKEND.match(whole):
         name = lost[1] or lost[2]
         return context.not_running(name) or f"there is no backend {name}; {context.available}"
-    optional = f"?.{member}" if member.isidentifier() or not member.isascii() else f"?.[{member}]"
     found = find(whole, error.source, context)
     if found is not None and found.rest and not isinstance(found.value, Long):
+        if len(found.rest) > 1:  # the engine names the last of several reads of the same name
+            whole = f"{found.path}.{found.rest[0]}"
         return _null(found, whole, f"{whole}{optional}") or f"{whole} is {nothing}: {found}{_instead(found)}"
-    if said := tool_not_called(whole, error.source, context):
+    if said := tool_not_called(whole, error.source, context) or _not_there(error, context):
         return said
     parent = whole.rpartition(".")[0]
     root = re.split(r"[.\[]", whole)[0]
     keys = f"Object.keys({parent}) to see what {parent} has"
     see = keys if parent and "(" not in parent else f"{root} to see its shape"
     return f"{whole} is {nothing} here: return {see}, or write {whole}{optional}"
+
+
+def _gives_nothing(error: ErrorFacts) -> str | None:
+    """`text.match(/x/)[1]`, `xs.find(f).id`, `xs[-1].id`: what gives nothing on purpose."""
+    before = error.source_line[: error.at].rstrip(".?[")
+    if before.endswith("]") and (last := re.search(r"\[(-\d+)\]$", before)):
+        return f"an index below 0 is no place of an array: write .at({last[1]})"
+    called = re.search(
+        r"\.(match|exec|find|findLast|at|pop|shift|get)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)$", before
+    )
+    if called is None:
+        return None
+    nothing = "null" if called[1] in ("match", "exec") else "undefined"
+    what = "matches" if called[1] in ("match", "exec") else "is found"
+    return f".{called[1]}(…) gives {nothing} where nothing {what}: check its value first, or write ?."
+
+
+def _not_there(error: ErrorFacts, context: HintContext) -> str | None:
+    """The last read before the error of a member that no result has."""
+    said = missing_members(context.reads, context, (error.line or 0, error.column or 0))
+    return said[-1] if said else None
 
 
 def _null(found: Found, path: str, write: str) -> str | None:
@@ -184,6 +215,8 @@ def _instead(found: Found) -> str:
             return f"; did you mean {listed(f'{before}{name}' for name in meant)}?"
         how = how_to_read(found)
         return f"; {how}" if how else ""
+    if isinstance(value, str) and (how := how_to_read(found)):
+        return f"; {how}"
     if member in _WRAPPERS and isinstance(value, list | str):
         return f": use {found.path} itself"
     if isinstance(value, list) and value and isinstance(value[0], dict) and member in value[0]:
@@ -221,12 +254,18 @@ def no_function(error: ErrorFacts, context: HintContext) -> str | None:
     if not error.source_line[: called.start()].rstrip().endswith("."):
         return f"{name} is no function here: return {name} to see what it is"
     whole = _before(error, name)
-    if whole:
-        found = find(whole, error.source, context)
-        said = _other_kind(found, name) if found is not None and not found.rest else None
-        if said := said or tool_not_called(whole, error.source, context):
+    found = _of_reads(error, context, 0) or (find(whole, error.source, context) if whole else None)
+    if found is not None and not found.rest:
+        said = _other_kind(found, name)
+        if said := said or (
+            f"{found} and has no function {name}: write {METHODS[name]}" if name in METHODS else ""
+        ):
             return said
+    if whole and (said := tool_not_called(whole, error.source, context) or _page_of_rows(whole, error)):
+        return said
     shown, see = whole or f"the value in front of .{name}", whole or "it"
+    if name in METHODS:
+        return f"{shown} has no function {name}: write {METHODS[name]}"
     close = closest(name, _KNOWN_METHODS, LIKE_ENOUGH) if name not in _KNOWN_METHODS else []
     if close:
         return f"{shown} has no function {name}: did you mean {listed(close)}?"
@@ -243,7 +282,10 @@ def _other_kind(found: Found, method: str) -> str | None:
     if method in _LIST_METHODS and not isinstance(value, list):
         return f"{found}, not an array{_as_list(found)}"
     if method in _TEXT_METHODS and not isinstance(value, str):
-        return f"{found}, not text"
+        if isinstance(value, int | float):
+            return f"{found}, not text: write String({found.path}).{method}(…)"
+        how = how_to_read(found)
+        return f"{found}, not text{how and f': {how}'}"
     if method in _NUMBER_METHODS and isinstance(value, str):
         return f"{found}, not a number: write Number({found.path}).{method}(…)"
     return None
@@ -252,7 +294,8 @@ def _other_kind(found: Found, method: str) -> str | None:
 def _as_list(found: Found) -> str:
     """How to get an array out of a value that is none."""
     if isinstance(found.value, dict) and (lists := lists_in(found.value)):
-        return f": use {listed(f'{found.path}.{name}' for name in lists)}"
+        before = "" if found.path == THE_RESULT else found.path
+        return f": use {listed(f'{before}.{name}' for name in lists)}"
     if how := how_to_read(found):
         return f": {how}"
     return f": Object.entries({found.path}) gives its members" if isinstance(found.value, dict) else ""
@@ -269,9 +312,33 @@ def not_iterable(error: ErrorFacts, context: HintContext) -> str | None:
     found = find(path, error.source, context) if path else None
     if found is not None and found.rest:
         return f"{path} is undefined: {found}{_instead(found)}"
+    found = found or _of_reads(error, context, ON_LINE)
     if found is not None and not isinstance(found.value, list):
         return f"{found}, not an array{_as_list(found)}"
     return "what is looped over or spread is no array: return it to see what it is; for an object use Object.entries(…)"
+
+
+def _of_reads(error: ErrorFacts, context: HintContext, after: int) -> Found | None:
+    """What is called, looped over or taken apart at the error's place, or up to `after` columns behind it."""
+    if error.line is None or error.column is None:
+        return None
+    got = value_at(error.line, (error.column, error.column + after), context)
+    if got is None:
+        return None
+    path = got[0] if _PATH.fullmatch(got[0]) or re.fullmatch(r"\(await [^\n]*\)", got[0]) else THE_RESULT
+    return Found(path, got[1])
+
+
+def _page_of_rows(path: str, error: ErrorFacts) -> str | None:
+    """`const rows = await results.rows(handle)`: a page, not the rows."""
+    declared = rf"\b(?:const|let|var)\s+{re.escape(path)}\s*=\s*await\s+results\.(rows|info|save|compact)\("
+    found = re.search(declared, error.source[:SEARCHED])
+    if found is None:
+        return None
+    if found[1] in ("rows", "compact"):
+        also = ", or results.load(handle) for all of them" if found[1] == "rows" else ""
+        return f"results.{found[1]} gives an object: use {path}.rows{also}"
+    return f"results.{found[1]} gives what is known of the result: await results.load({path}) gives its value"
 
 
 def _looped(error: ErrorFacts) -> str:

@@ -18,7 +18,7 @@ NOT_RUN = dump({"status": "not run", "note": "call this tool again if it is stil
 
 @dataclass(slots=True)
 class OwnTools:
-    """Our tools in one request, by the names they have there, and what the model asked them for."""
+    """Our tools in one request, by the names they have there, and what the model asked of them."""
 
     request: Request
     session: Session
@@ -45,11 +45,11 @@ class OwnTools:
         searches = [call for call in calls if call.name == self.search]
         self._searches += bool(searches)
         self._fetches += not searches
-        asked = iter(self._find(searches))
+        wanted = iter(self._find(searches))
         texts = []
         for call in calls:
             if call.name == self.search:
-                texts.append(next(asked))
+                texts.append(next(wanted))
             elif call.name == self.fetch:
                 self._tried.append(f"rows of {_text(call, 'handle') or 'no handle'}")
                 texts.append(fetch_rows(self.session.store, call.arguments))
@@ -71,10 +71,10 @@ class OwnTools:
         for each, call in zip(found, searches, strict=True):
             known = each.closest is None
             self._tried.append(
-                each.asked if known else f"{each.asked} (no such tool, the closest is {each.closest})"
+                each.wanted if known else f"{each.wanted} (no such tool, the closest is {each.closest})"
             )
             reason = _text(call, "reason")[:REASON_CHARS]
-            self.fallbacks.append(Fallback(each.asked[:REASON_CHARS], reason, known))
+            self.fallbacks.append(Fallback(each.wanted[:REASON_CHARS], reason, known))
         return [each.text for each in found]
 
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
 from subprocess import DEVNULL, PIPE
 
@@ -61,6 +62,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self._shares = {STDOUT: Throttle(), STDERR: Throttle()}
         self._resting: set[int] = set()
         self._held = False
+        self._context = copy_context()
         self._writing = anyio.Lock(fast_acquire=True)
         self._drained = anyio.Event()
         self._full = False
@@ -109,6 +111,14 @@ class ChildPipes(asyncio.SubprocessProtocol):
             stdin.write(data)
             if stdin.is_closing():
                 raise anyio.BrokenResourceError
+
+    def write_now(self, data: bytes) -> bool:
+        """Write all of `data` if no write waits and the child has read most of what was written; else write nothing."""
+        stdin = self._stdin
+        if self._full or self._writing.locked() or stdin is None or stdin.is_closing():
+            return False
+        stdin.write(data)
+        return not stdin.is_closing()
 
     def end_input(self) -> None:
         """Close stdin: the child sees the end once it has read the rest."""
@@ -190,7 +200,9 @@ class ChildPipes(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         for fd in tuple(self._resting):
-            self._rested(fd)  # the last output is read at once, however much came before
+            # The last output is read at once, however much came before. asyncio calls this outside any task, where
+            # anyio does not know its event loop.
+            self._context.run(self._rested, fd)
         self.exited.set()
 
     def pause_writing(self) -> None:

@@ -19,7 +19,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from gatemini.backends.callers import INTERNAL_ERROR, INVALID_PARAMS, AskFn, RpcError
+from gatemini.backends.calls.callers import INTERNAL_ERROR, INVALID_PARAMS, AskFn, RpcError
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.model import Json
 from gatemini.protocol.definitions import CALL_TOOL_CHAIN, REGISTER_MANUAL

@@ -12,7 +12,7 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gatemini.backends.callers import INTERNAL_ERROR, AskFn, RpcError
+from gatemini.backends.calls.callers import INTERNAL_ERROR, AskFn, RpcError
 from gatemini.model import Json
 from gatemini.protocol.asking import asks_now
 from gatemini.protocol.questions.translation import can_be_asked

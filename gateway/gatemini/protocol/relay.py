@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_types import LOG_LEVEL_META_KEY
 
-from gatemini.backends.callers import LEVELS, LOGGED, AskFn, Caller
+from gatemini.backends.calls.callers import LEVELS, LOGGED, AskFn, Caller
 from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.config.variables.redaction import Redactor
 from gatemini.model import Json

@@ -117,10 +117,10 @@ class Feed:
 
         The acknowledgement names only what can happen: tools and prompts of this gateway never change.
         """
-        asked = params.notifications
-        uris = [uri for uri in dict.fromkeys(asked.resource_subscriptions or ()) if _is_address(uri)]
+        given = params.notifications
+        uris = [uri for uri in dict.fromkeys(given.resource_subscriptions or ()) if _is_address(uri)]
         honored = types.SubscriptionFilter(
-            resources_list_changed=asked.resources_list_changed, resource_subscriptions=uris or None
+            resources_list_changed=given.resources_list_changed, resource_subscriptions=uris or None
         )
         held: list[str] = []
         try:

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from gatemini.backends.callers import AskFn
+from gatemini.backends.calls.callers import AskFn
 from gatemini.backends.manager import Manager
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.discovery.search.index import SearchIndex
@@ -70,11 +70,13 @@ class Surface:
     def tool_definitions(self) -> list[Json]:
         """Return the seven meta-tools; fixed for the connection, since a change would break prompt caches."""
         if self._definitions is None:
-            self._definitions = self.redactor.value(self._tools.catalog.definitions())
+            shown = self._tools.chain.listing(self.session.who).registry
+            self._definitions = self.redactor.value(self._tools.catalog.definitions(shown))
         return self._definitions
 
     def instructions(self) -> str:
-        return self.redactor.redact(instructions(self._tools.catalog.inventory()))
+        shown = self._tools.chain.listing(self.session.who).registry
+        return self.redactor.redact(instructions(self._tools.catalog.inventory(shown)))
 
     async def call_tool(self, name: str, arguments: Any, client: ChainClient = NO_CLIENT) -> Json:
         """Return the MCP result of a meta-tool; failures have `isError`. `client` receives requests and notifications."""

@@ -66,6 +66,11 @@ def read_arguments(tool: str, arguments: Any) -> tuple[Json, list[str]]:
     return {**{n: None for n in properties if n not in taken}, **defaults, **taken}, notes
 
 
+def is_given(tool: str, arguments: Any, name: str) -> bool:
+    """Return whether the arguments name a parameter themselves, and not only its default applies."""
+    return _object(tool, arguments if arguments is not None else {}).get(name) is not None
+
+
 def _object(tool: str, arguments: Any) -> Json:
     if isinstance(arguments, str):
         arguments = parsed_json(arguments)
@@ -79,7 +84,8 @@ def _value(tool: str, name: str, value: Any, schema: Json, notes: list[str]) -> 
     made: Any = None
     if kind == "string":
         made = value if isinstance(value, str) else None
-        if name == "code" and isinstance(value, dict | list):
+        calls = value if isinstance(value, list) else [value]
+        if name == "code" and calls and all(isinstance(call, dict) for call in calls):
             made = json.dumps(value)  # a JSON call that the client has parsed already
     elif kind == "boolean":
         made = value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())

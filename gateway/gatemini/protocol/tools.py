@@ -21,13 +21,13 @@ from gatemini.discovery.history import SearchHistory
 from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.model import Json
 from gatemini.output.options import OutputOptions
+from gatemini.policy.principal import Principal
 from gatemini.protocol.answers.discovery import search_text
 from gatemini.protocol.answers.discovery_tools import DISCOVERY_TOOLS, Catalog
 from gatemini.protocol.budgets import budget_for
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.definitions import (
     CALL_TOOL_CHAIN,
-    DEFAULT_OUTPUT_CHARS,
     DEFAULT_TIMEOUT_MS,
     DEREGISTER_MANUAL,
     LIST_TOOLS_META,
@@ -35,7 +35,7 @@ from gatemini.protocol.definitions import (
     SEARCH_TOOLS,
 )
 from gatemini.protocol.registration.registering import Registration
-from gatemini.protocol.tool_arguments import read_arguments
+from gatemini.protocol.tool_arguments import is_given, read_arguments
 from gatemini.text.escape import visible
 from gatemini.text.shorten import shorten
 from gatemini.tracker import Tracker
@@ -80,8 +80,8 @@ class MetaTools:
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
-        asked = name if name in META_TOOLS else UNKNOWN_TOOL
-        self.tracker.record_answer(asked, max(processed, returned), returned, session.id)
+        counted = name if name in META_TOOLS else UNKNOWN_TOOL
+        self.tracker.record_answer(counted, max(processed, returned), returned, session.id)
         return result
 
     def count_answer(self, name: str, returned: int, session: Session) -> None:
@@ -100,7 +100,8 @@ class MetaTools:
         self, name: str, arguments: Any, session: Session, client: ChainClient
     ) -> tuple[Json, int]:
         if name in DISCOVERY_TOOLS:
-            found = await self.discover(name, arguments, budget_for(session.client).result.plain)
+            room = budget_for(session.client).result.plain
+            found = await self.discover(name, arguments, room, session.who)
             if name == SEARCH_TOOLS:
                 self.history.searched(session.id, self.redactor.redact(search_text(arguments)))
             return _json_result(found), 0
@@ -119,44 +120,43 @@ class MetaTools:
             hint=f"the tools are {', '.join(META_TOOLS)}; backend tools are called inside call_tool_chain",
         )
 
-    async def discover(self, name: str, arguments: Any, room: int) -> Json:
+    async def discover(self, name: str, arguments: Any, room: int, who: Principal) -> Json:
         """Answer a discovery tool, with a note on backends whose tools are unknown. Raises GateminiError."""
         missing = await self.chain.unlisted(FIRST_LISTING_SECONDS)
+        listing = self.chain.listing(who)
         try:
-            found = await self.catalog.answer(name, arguments, room, missing.reasons)
+            found = await self.catalog.answer(name, arguments, room, missing.reasons, listing)
         except ToolNotFound as exc:
-            asked = str(read_arguments(name, arguments)[0]["tool_name"])
-            if asked in META_TOOLS:
-                exc.hint = f"{asked} is a tool of this gateway itself: call it as your tool list says; detail full has its guide"
+            given = str(read_arguments(name, arguments)[0]["tool_name"])
+            if given in META_TOOLS:
+                exc.hint = f"{given} is a tool of this gateway itself: call it as your tool list says; detail full has its guide"
             else:
-                missing.explain(exc, asked)
+                missing.explain(exc, given)
             raise
         # An answer about one tool is complete without the other backends.
         note = missing.note() if name in (SEARCH_TOOLS, LIST_TOOLS_META) else ""
         return {**found, "note": f"{found['note']}; {note}" if found.get("note") else note} if note else found
 
     def _chain_request(self, arguments: Any, session: Session, client: ChainClient) -> ChainRequest:
-        asked, notes = read_arguments(CALL_TOOL_CHAIN, arguments)
+        given, notes = read_arguments(CALL_TOOL_CHAIN, arguments)
         budget = budget_for(session.client)
-        # The schema's defaults mean "not given": then the configuration decides.
-        timeout = self.config.timeout * 1000 if asked["timeout"] == DEFAULT_TIMEOUT_MS else asked["timeout"]
-        size = asked["max_output_size"]
-        named = size != DEFAULT_OUTPUT_CHARS
-        if not named:
-            size = self.config.max_output_size
+        # The schema's default means "not given": then the configuration decides.
+        timeout = self.config.timeout * 1000 if given["timeout"] == DEFAULT_TIMEOUT_MS else given["timeout"]
+        named = is_given(CALL_TOOL_CHAIN, arguments, "max_output_size")
+        size = given["max_output_size"] if named else self.config.max_output_size
         stages = self.config.output
         output = OutputOptions(
-            max_chars=size, intent=asked["intent"] or None, named_size=named, **vars(stages)
+            max_chars=size, intent=given["intent"] or None, named_size=named, **vars(stages)
         )
         return ChainRequest(
-            asked["code"],
+            given["code"],
             timeout / 1000,
             output,
             session.results,
             session.journals,
             budget.error,
             budget.result,
-            replace(client, caller=replace(client.caller, session=session.id)),
+            replace(client, caller=replace(client.caller, session=session.id), who=session.who),
             notes,
         )
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from gatemini.text.escape import visible
 from gatemini.text.size_limit import SizeLimit
 from gatemini.text.truncate import truncate
 
@@ -21,13 +22,16 @@ def console_block(lines: Sequence[str], dropped: int, room: SizeLimit) -> str:
     if not lines and not tail:
         return ""
     left = room.beside(HEADING, *tail)
-    text = "\n".join(lines)
+    text = visible("\n".join(lines), lines=True)
     if left.plain >= LEAST_CONSOLE or left.holds(text):
         return "\n".join([HEADING, *([truncate(text, left).text] if lines else []), *tail])
     count = f"[console: {len(lines) + dropped} lines]"
     return count if room.holds(count) else ""
 
 
-def without_repeats(notes: Sequence[str]) -> list[str]:
-    """The notes in their order; of equal ones the first, and how many there were."""
-    return [note if count == 1 else f"{note} (×{count})" for note, count in Counter(notes).items()]
+def notes_text(notes: Sequence[str], before: str = "") -> str:
+    """The notes a line each, escaped, in their order; of equal ones the first, and how many there were."""
+    said = Counter(visible(note, lines=True) for note in notes)
+    return "\n".join(
+        f"{before}{note}" if count == 1 else f"{before}{note} (×{count})" for note, count in said.items()
+    )

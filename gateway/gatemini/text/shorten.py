@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from gatemini.text.escape import one_line
+from gatemini.text.escape import one_line, visible
 
 BRIEF_CHARS = 200
 """Longest first sentence in `search_tools` and `tool_info`."""
@@ -82,8 +82,8 @@ def _inside_character(text: str, index: int) -> bool:
 
 
 def listed(names: Iterable[str], most: int = LISTED) -> str:
-    """Return the names with commas; of many the first, and how many there are."""
-    every = list(dict.fromkeys(names))
+    """Return the names, escaped, with commas; of many the first, and how many there are."""
+    every = list(dict.fromkeys(map(visible, names)))
     shown = ", ".join(every[:most])
     return f"{shown}, … ({len(every)} in all)" if len(every) > most else shown
 

@@ -29,7 +29,8 @@ from gatemini_sandbox.budget import (
 )
 from gatemini_sandbox.errors import GuestFault, GuestTampered, HostExhausted
 from gatemini_sandbox.webassembly import wasi, wasmtime_raw
-from gatemini_sandbox.webassembly.module import (
+from gatemini_sandbox.webassembly.module_cache import load_module
+from gatemini_sandbox.webassembly.patched_module import (
     PAGE,
     RED_ZONE,
     STACK_BYTES,
@@ -37,7 +38,7 @@ from gatemini_sandbox.webassembly.module import (
     guest_wasm,
     patched,
 )
-from gatemini_sandbox.webassembly.module_cache import load_module
+from gatemini_sandbox.webassembly.traps import Trapped, trapped
 
 if sys.platform != "win32":
     import resource
@@ -51,15 +52,6 @@ growing moves nothing. With the 256 MiB that a guest may use, code takes 1.2 to 
 GUARD = 32 * limits.MIB
 """Address space before and after each memory that traps: what an instruction may add to an address."""
 RESERVED = RESERVATION + 2 * GUARD
-
-
-class Trapped(Exception):
-    """The instance is finished. `reason` is a limit code, "cancelled", or "fault" with wasmtime's text."""
-
-    def __init__(self, reason: str, text: str = "") -> None:
-        super().__init__(reason, text)
-        self.reason = reason
-        self.text = text
 
 
 _machines: dict[int, Machine] = {}
@@ -118,7 +110,7 @@ class Engine:
         self.ticker = Ticker(self.wasmtime)
         self.turns = Turns(free_cores())
         self.stack_bottom = _first_pages(self.module) * PAGE - STACK_BYTES
-        """Address of the lowest byte of the guest's C stack; see module.py."""
+        """Address of the lowest byte of the guest's C stack; see patched_module.py."""
         self.linked = wasmtime_raw.Linked(self.wasmtime, self.module, self._bound_imports())
         weakref.finalize(self, self.linked.delete).atexit = False
         weakref.finalize(self, self.ticker.end).atexit = False
@@ -256,11 +248,7 @@ class Machine(wasmtime_raw.Instance):
             self.memory_verdict()
 
     def _trapped(self, error: Any) -> Trapped:
-        failure = self.failure(error)
-        if not isinstance(failure, wasmtime.Trap):
-            return Trapped(self.stopped or "fault", str(failure))
-        overflow = failure.trap_code is wasmtime.TrapCode.STACK_OVERFLOW or self.stack() < self._stack_end
-        return Trapped(limits.STACK if overflow else self.stopped or "fault", failure.message)
+        return trapped(self.failure(error), self.stopped, below_stack=self.stack() < self._stack_end)
 
     def read(self, at: int, size: int) -> bytes:
         return ctypes.string_at(self._address(at, size), size)

@@ -15,7 +15,7 @@ from gatemini_sandbox.guest_messages import PROTOCOL
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.webassembly import quickjs
 from gatemini_sandbox.webassembly.engine import Engine, Machine
-from gatemini_sandbox.webassembly.module import PAGE, STACK_BYTES
+from gatemini_sandbox.webassembly.patched_module import PAGE, STACK_BYTES
 from gatemini_sandbox.webassembly.quickjs import Addresses, QuickJS, Threw
 from gatemini_sandbox.webassembly.wasi import Clock
 
@@ -91,7 +91,7 @@ def _load_bridge(js: QuickJS, limits: Limits) -> dict[str, int]:
     protocol = js.parse(json.dumps({**PROTOCOL, "console": _console_protocol(limits)}).encode())
     parts = [
         js.call(script(name), js.again(values))
-        for name in ("encode.js", "shims.js", "locale.js", "timers.js")
+        for name in ("encode.js", "shims.js", "locale.js", "timers.js", "tool_error.js")
     ]
     terminal = js.call(script("console.js"), js.again(values), js.again(protocol))
     backends = script("backends.js")

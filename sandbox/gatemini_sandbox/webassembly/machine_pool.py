@@ -21,9 +21,10 @@ import wasmtime
 
 from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.errors import HostExhausted
-from gatemini_sandbox.webassembly.engine import Engine, Machine, Trapped
+from gatemini_sandbox.webassembly.engine import Engine, Machine
 from gatemini_sandbox.webassembly.image import IMAGE_PAGE, Image
-from gatemini_sandbox.webassembly.module import PAGE
+from gatemini_sandbox.webassembly.patched_module import PAGE
+from gatemini_sandbox.webassembly.traps import Trapped
 from gatemini_sandbox.webassembly.wasi import Clock
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import wasmtime
 
-from gatemini_sandbox.webassembly.module import patch_identity
+from gatemini_sandbox.webassembly.patched_module import patch_identity
 
 if sys.platform != "win32":
     import fcntl

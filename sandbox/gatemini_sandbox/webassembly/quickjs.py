@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from gatemini_sandbox import limits as codes
 from gatemini_sandbox.errors import GuestFault, GuestTampered
 from gatemini_sandbox.limits import MIB
-from gatemini_sandbox.webassembly.engine import Machine, Trapped
-from gatemini_sandbox.webassembly.module import PAGE, STACK_BYTES
+from gatemini_sandbox.webassembly.engine import Machine
+from gatemini_sandbox.webassembly.patched_module import PAGE, STACK_BYTES
+from gatemini_sandbox.webassembly.traps import Trapped
 
 # `start` compares these with the guest at each boot; docs/contributing.md says where each comes from.
 #

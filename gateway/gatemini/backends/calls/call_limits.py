@@ -7,8 +7,6 @@ nothing sent.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import anyio
 
@@ -37,7 +35,7 @@ class RateWindow:
 
 
 class CallLimits:
-    """The limits of one backend; each of its calls runs within a `place`."""
+    """The limits of one backend; each of its calls has a place."""
 
     def __init__(self, config: BackendConfig) -> None:
         most = config.max_concurrent_calls
@@ -52,20 +50,19 @@ class CallLimits:
         self.open = 0
         """The number of running calls."""
 
-    @asynccontextmanager
-    async def place(self, deadline: float) -> AsyncIterator[None]:
-        """Hold a place for one call; raises `BackendBusy` when none gets free before `deadline`."""
+    async def take_place(self, deadline: float) -> None:
+        """Take a place for one call, until `leave_place`; raises `BackendBusy` when none gets free before `deadline`."""
         if self._running is not None or self._rate is not None:
             await self._take(deadline)
         self.open += 1
-        try:
-            yield
-        finally:
-            if self._running is not None:
-                self._running.release()
-            self.open -= 1
-            if self.open == 0:
-                self._idle.set()
+
+    def leave_place(self) -> None:
+        """Give a place back; the call that took it has ended."""
+        if self._running is not None:
+            self._running.release()
+        self.open -= 1
+        if self.open == 0:
+            self._idle.set()
 
     async def idle(self) -> None:
         """Wait until no call runs."""

@@ -1,17 +1,15 @@
-"""The errors that callers of a backend get, and whether a backend that ended is started again."""
+"""The errors that callers of a backend get."""
 
 from __future__ import annotations
 
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import (
-    BackendBusy,
     BackendCrashed,
     BackendError,
-    BackendProtocol,
     BackendStarting,
     BackendStopped,
     BackendTimeout,
     BackendUnhealthy,
-    BackendUnreachable,
 )
 
 SHOWN_STDERR_LINES = 10
@@ -42,15 +40,6 @@ def stderr_text(lines: list[str]) -> str:
     """The last lines of stderr as the end of an error message; empty without any."""
     last = [line for line in lines if line.strip()][-SHOWN_STDERR_LINES:]
     return "; its last stderr lines:\n" + "\n".join(f"  {line}" for line in last) if last else ""
-
-
-def worth_starting_again(error: BackendError | None, *, connected: bool) -> bool:
-    """False after a clean exit, and when a new start cannot help (no such command …)."""
-    if isinstance(error, BackendCrashed):
-        return error.details.get("exit_code") != 0 or not connected
-    if isinstance(error, BackendProtocol):
-        return int(error.details.get("http_status", 0)) >= 500
-    return isinstance(error, BackendTimeout | BackendUnreachable | BackendBusy)
 
 
 def only_backend_error(fault: Exception) -> BackendError | None:
@@ -89,12 +78,12 @@ def not_started_yet(name: str, stderr: list[str]) -> BackendStarting:
 
 
 def not_added(
-    name: str, failed: BackendError, known: BackendError | None, limit: float, stderr: list[str]
+    failed: BackendError, config: BackendConfig, known: BackendError | None, stderr: list[str]
 ) -> BackendError:
-    """For a registration that failed within `limit` seconds: unlike after a failed call, nothing is started again."""
+    """For a registration that failed within its `connect_timeout`: unlike after a failed call, nothing is started again."""
     if isinstance(failed, BackendStarting):
-        said = f"{limit:g} s (connect_timeout){stderr_text(stderr)}"
-        failed = BackendStopped(f"{name} did not list its tools in {said}")
+        said = f"{config.connect_timeout:g} s (connect_timeout){stderr_text(stderr)}"
+        failed = BackendStopped(f"{config.name} did not list its tools in {said}")
     failed.hint = remedy_of(known) or "nothing of it was kept: repair what it needs, then add it again"
     return failed
 

@@ -1,11 +1,8 @@
-"""Send a call again by the rules of `retry`: only if it certainly was not sent, or may run twice."""
+"""Decide by the rules of `retry` whether a call is sent again: only if it was not sent, or may run twice. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
-import anyio
+from dataclasses import dataclass
 
 from gatemini.backends.calls.failures import RENEWED, SESSION_ENDED
 from gatemini.config.model.backend import RetryConfig
@@ -18,41 +15,39 @@ from gatemini.errors import (
     BackendUnreachable,
 )
 
-_T = TypeVar("_T")
 
+@dataclass(slots=True)
+class Retries:
+    """The retries of one call, until `deadline`; `repeatable`: running twice does no harm."""
 
-async def with_retries(
-    send: Callable[[], Awaitable[_T]],
-    retry: RetryConfig,
-    deadline: float,
-    *,
-    repeatable: bool,
-    pause: Callable[[float], Awaitable[None]],
-) -> _T:
-    """Call `send` until it succeeds or may not be repeated; `pause` waits between two tries, within `deadline`.
+    rules: RetryConfig
+    deadline: float
+    repeatable: bool
+    _done: int = 0
+    _renewed: bool = False
+    _before: BackendError | None = None
 
-    If a retry only waited (for a start, a free place), the failure before it is raised: that is the cause.
-    """
-    delay = retry.initial_delay
-    renewed = False
-    before: BackendError | None = None
-    for attempt in range(retry.max_retries + 1):
-        try:
-            return await send()
-        except BackendError as error:
-            if before is not None and _only_waited(error):
-                raise before from error
-            before = error
-            wait = _send_again_after(error, delay, repeatable=repeatable)
-            if wait is None or attempt == retry.max_retries or anyio.current_time() + wait >= deadline:
-                raise
-            if error.details.get(SESSION_ENDED):
-                if renewed or error.details.get(RENEWED):
-                    raise  # the server does not know the new session either, so that is not the cause
-                renewed = True
-            await pause(wait)
-        delay = min(delay * retry.multiplier, retry.max_delay)
-    raise AssertionError("the loop returns or raises")
+    def wait_after(self, error: BackendError, now: float) -> float:
+        """Return the seconds to wait before the call is sent again; raise the error that it fails with.
+
+        If a retry only waited (for a start, a free place), the failure before it is raised: that is the cause.
+        """
+        if self._before is not None and _only_waited(error):
+            raise self._before from error
+        self._before = error
+        rules = self.rules
+        delay = rules.initial_delay
+        if self._done:
+            delay = min(delay * rules.multiplier**self._done, rules.max_delay)
+        wait = _send_again_after(error, delay, repeatable=self.repeatable)
+        if wait is None or self._done == rules.max_retries or now + wait >= self.deadline:
+            raise error
+        if error.details.get(SESSION_ENDED):
+            if self._renewed or error.details.get(RENEWED):
+                raise error  # the server does not know the new session either, so that is not the cause
+            self._renewed = True
+        self._done += 1
+        return wait
 
 
 def _send_again_after(error: BackendError, delay: float, *, repeatable: bool) -> float | None:

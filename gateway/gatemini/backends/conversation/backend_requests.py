@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,14 @@ import anyio
 import anyio.abc
 from cachetools import TTLCache
 
-from gatemini.backends.callers import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, Caller, ProgressFn, RpcError
+from gatemini.backends.calls.callers import (
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    AskFn,
+    Caller,
+    ProgressFn,
+    RpcError,
+)
 from gatemini.backends.conversation.call_clock import CallClock
 from gatemini.errors import BackendError
 from gatemini.model import Json
@@ -38,8 +46,8 @@ class Waiter:
     method: str
     done: bool = False
     """Whether it has its answer, or an error."""
-    wake: anyio.Event = field(default_factory=anyio.Event)
-    """Set when it is done, or timed out."""
+    wake: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """Has a result when it is done, or timed out. A future: an event costs three times as much."""
     result: Any = None
     notes: tuple[str, ...] = ()
     size: int = 0
@@ -53,13 +61,17 @@ class Waiter:
 
     def finish(self) -> None:
         self.done = True
-        self.wake.set()
+        self._wake_up()
 
     def give_up(self) -> None:
         """End the wait: the request timed out."""
         if self.sending is not None:
             self.sending.cancel()
-        self.wake.set()
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        if not self.wake.done():
+            self.wake.set_result(None)
 
     def progressed(self) -> None:
         """Start the timeout anew, within the time of the caller: the backend is at work."""
@@ -99,7 +111,7 @@ class BackendRequests:
         """Callers of calls that were given up and have no answer yet."""
         self._asking = 0
         self.tasks: anyio.abc.TaskGroup | None = None
-        """Set once the connection is made."""
+        """Set while the connection can be used."""
 
     def given_up(self, ident: int, waiter: Waiter) -> None:
         """Remember a call that its caller does not wait for any more."""
@@ -134,7 +146,7 @@ class BackendRequests:
         """Take a request of the backend: pass it on to the client that it can only be for, or refuse it."""
         callers = self._callers(during)
         if self.tasks is None:
-            self._refuse(ident, INTERNAL_ERROR, "the connection is only being made")
+            self._refuse(ident, INTERNAL_ERROR, "the connection is only being made, or ends")
         elif not callers:
             self.tasks.start_soon(self._ask, ident, method, params, None)
         elif len({caller.owner for caller in callers}) > 1:

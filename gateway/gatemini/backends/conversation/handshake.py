@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from gatemini.backends.callers import Clients
+from gatemini.backends.calls.callers import Clients
 from gatemini.backends.conversation.peer import Peer
 from gatemini.backends.status import Era, ServerFacts
 from gatemini.config.model.schema import BackendConfig

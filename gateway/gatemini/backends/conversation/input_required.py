@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from gatemini.backends.callers import AskFn, RpcError
+from gatemini.backends.calls.callers import AskFn, RpcError
 from gatemini.backends.conversation.backend_requests import ASK_SECONDS, MOST_QUESTIONS
 from gatemini.backends.conversation.handshake import as_object
 from gatemini.errors import BackendError, BackendProtocol, BackendStopped

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from gatemini.backends.callers import AskFn, Caller, ProgressFn
+from gatemini.backends.calls.callers import AskFn, Caller, ProgressFn
 from gatemini.backends.calls.failures import copied
 from gatemini.backends.conversation.backend_requests import BackendRequests, Waiter
 from gatemini.backends.conversation.call_clock import CallClock
@@ -110,8 +110,12 @@ class Peer:
         message: Json = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         clock = waiter.clock = CallClock(timeout, waiter.give_up)
         try:
-            await self._send(link, message, ident, waiter)
-            await waiter.wake.wait()
+            # Most messages can be written at once: a lock and a cancel scope would cost more than the write.
+            if link.send_now(message):
+                waiter.sent = True
+            else:
+                await self._send(link, message, ident, waiter)
+            await waiter.wake
             if not waiter.done:
                 self._requests.given_up(ident, waiter)
                 await self._cancel(link, ident, waiter, "timeout")
@@ -153,18 +157,23 @@ class Peer:
     async def run(self) -> None:
         """Send queued messages, such as answers to the backend; runs as long as the connection."""
         link = self._require_link()
-        async with anyio.create_task_group() as tasks:
-            self._requests.tasks = tasks
-            while True:
-                await self._queued.wait()
-                self._queued = anyio.Event()
-                batch, self._queue = self._queue, []
-                for message in batch:
-                    with anyio.move_on_after(QUEUED_WRITE_SECONDS):
-                        try:
-                            await link.send(message)
-                        except BackendError:
-                            break  # the connection is gone; its owner handles that
+        async with anyio.create_task_group() as self._requests.tasks:
+            try:
+                await self._send_queued(link)
+            finally:
+                self._requests.tasks = None
+
+    async def _send_queued(self, link: Link) -> None:
+        while True:
+            await self._queued.wait()
+            self._queued = anyio.Event()
+            batch, self._queue = self._queue, []
+            for message in batch:
+                with anyio.move_on_after(QUEUED_WRITE_SECONDS):
+                    try:
+                        await link.send(message)
+                    except BackendError:
+                        break  # the connection is gone; its owner handles that
 
     def receive(self, piece: Piece, during: int | None = None) -> None:
         """Take one message; `during` is the request in whose response it came, if that is known."""

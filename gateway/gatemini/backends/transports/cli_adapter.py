@@ -208,11 +208,13 @@ def _result(tool: CliTool, finished: Finished) -> Json:
         return _failed("\n".join(parts), {"exit_code": finished.code, "stdout": text})
     result: Json = {"content": [{"type": "text", "text": text}]}
     if tool.output == "lines":
-        result["structuredContent"] = [line.removesuffix("\r") for line in text.split("\n")] if text else []
+        lines = [line.removesuffix("\r") for line in text.split("\n")] if text else []
+        result = {"content": [], "structuredContent": lines}
     elif tool.output == "json":
         try:
             value: Any = json.loads(text.removeprefix("\ufeff"))
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as fault:
+            error = "it nests too deeply" if isinstance(fault, RecursionError) else fault
             return _failed(f"the command's output is not JSON: {error}\nstdout:\n{text}", {"stdout": text})
         if value is None or value == {}:  # else the text would be taken for the value
             result["content"] = []

@@ -62,6 +62,11 @@ class Link:
     def stderr_tail(self) -> list[str]:
         return []
 
+    def send_now(self, message: Json) -> bool:
+        """Write one message if that needs no waiting; False, with nothing written, if `send` has to."""
+        del message
+        return False
+
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Write one message. Raises `BackendError` with `sent=False` if it was certainly not delivered."""
         raise NotImplementedError

@@ -70,6 +70,9 @@ class StdioLink(Link):
     def stderr_tail(self) -> list[str]:
         return list(self._stderr)
 
+    def send_now(self, message: Json) -> bool:
+        return self.failure is None and self.child.write_now(encode(message) + b"\n")
+
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Write one line; waits while the child does not read."""
         del ident
@@ -153,7 +156,7 @@ class StdioLink(Link):
         *lines, rest = (self._rest + data).rsplit(b"\n", STDERR_LINES + 1)
         for line in lines[-STDERR_LINES:]:
             self._keep(line)
-        self._rest = rest[-STDERR_LINE_CHARS * 4 :]
+        self._rest = rest[: STDERR_LINE_CHARS * 4 + 1]  # one more, so that a longer line is marked as cut
         return False
 
     def _keep(self, line: bytes) -> None:

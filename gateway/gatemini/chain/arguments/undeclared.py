@@ -47,6 +47,8 @@ class _Shape:
 
 def undeclared_note(spoken_tool: str, schema: Mapping[str, Any], arguments: Json) -> str | None:
     """Return a note that names undeclared arguments with the declared names closest to them, None without any."""
+    if _plainly_declared(schema, arguments):
+        return None
     found = list(_undeclared(schema, arguments))
     if not found:
         return None
@@ -54,6 +56,14 @@ def undeclared_note(spoken_tool: str, schema: Mapping[str, Any], arguments: Json
     if len(found) > SHOWN_UNDECLARED:
         shown.append(f"and {len(found) - SHOWN_UNDECLARED} more")
     return f"{spoken_tool} does not declare, and may have ignored: {'; '.join(shown)}"
+
+
+def _plainly_declared(schema: Mapping[str, Any], arguments: Json) -> bool:
+    """Return whether every argument is listed at the top of the schema and holds no names of its own."""
+    listed = schema.get("properties")
+    if not isinstance(listed, dict) or not arguments.keys() <= listed.keys():
+        return False
+    return not any(isinstance(value, dict | list) for value in arguments.values())
 
 
 def _sentence(

@@ -30,6 +30,7 @@ from gatemini.discovery.types.schema_reader import required_parameters
 from gatemini.errors import ArgumentsInvalid
 from gatemini.model import Json, Tool
 from gatemini.output.json.javascript_json import NotJson, dumps, loads_exact
+from gatemini.text.escape import visible
 from gatemini.text.shorten import shorten
 
 SHOWN_FAULTS: Final = 4
@@ -75,7 +76,7 @@ def check(
         raise _invalid(tool, problems, named, signature)
     if (undeclared := undeclared_note(spoken(tool.qualified), tool.input_schema, named)) is not None:
         notes.append(undeclared)
-    return named, tuple(notes)
+    return named, tuple(map(visible, notes))
 
 
 def _as_object(tool: Tool, arguments: Any, signature: Callable[[Tool], str]) -> tuple[Json, list[str]]:
@@ -299,7 +300,7 @@ def _error(
     tool: Tool, message: str, hint: str, signature: Callable[[Tool], str], *, fields: list[str]
 ) -> ArgumentsInvalid:
     return ArgumentsInvalid(
-        message,
-        hint=f"{hint}. Signature: {shorten(signature(tool), SHOWN_SIGNATURE)}",
+        visible(message),
+        hint=f"{visible(hint)}. Signature: {shorten(signature(tool), SHOWN_SIGNATURE)}",
         details={"tool": tool.qualified, "fields": fields, "required": list(tool.required)},
     )

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gatemini.chain.replay.journal_file import JournalFile
+from gatemini.chain.replay.recorded_calls import MOST_BYTES, RecordedCalls
 from gatemini.chain.replay.records import Begun, Ended, Rewound
 from gatemini.chain.replay.refusals import KNOWN_FIRST
-from gatemini.chain.replay.trace import MOST_BYTES, Trace
 from gatemini.errors import ResumeRefused
 
 KEPT_SECONDS = 3600.0
@@ -47,7 +47,7 @@ class Journal:
     id: str
     code: bytes
     dry: bool = False
-    trace: Trace = field(default_factory=Trace)
+    trace: RecordedCalls = field(default_factory=RecordedCalls)
     why: str = ""
     """What interrupted the chain."""
     used: float = 0.0

@@ -47,3 +47,12 @@ class Outcome:
     def as_javascript(self) -> str:
         """Return the text of `JSON.stringify`: a backend's own may have spaces, another order or other digits."""
         return self.text if self.written and self.text is not None else dumps(self.value)
+
+    def as_result(self, notes: tuple[str, ...]) -> Outcome:
+        """Return a composite tool's value, or the error of its code, as the MCP result that `raw` returns."""
+        value = self.value if self.ok else str(self.value.get("message"))
+        text = value if isinstance(value, str) else self.json()
+        result: Json = {"content": [{"type": "text", "text": text}], "isError": not self.ok}
+        if isinstance(value, dict):
+            result["structuredContent"] = self.value
+        return Outcome(True, result, (*notes, *self.notes))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gatemini.chain.replay.journal import KEPT_SECONDS, Journal
 from gatemini.chain.replay.journal_file import Batch, Codec, JournalFile
+from gatemini.chain.replay.recorded_calls import ENTRY_BYTES, MOST_BYTES, Entry, RecordedCalls
 from gatemini.chain.replay.records import (
     Begun,
     Called,
@@ -23,7 +24,6 @@ from gatemini.chain.replay.records import (
     TooLarge,
 )
 from gatemini.chain.replay.segment import Segment
-from gatemini.chain.replay.trace import ENTRY_BYTES, MOST_BYTES, Entry, Trace
 from gatemini.errors import ResumeRefused
 
 SUFFIX = ".journals"
@@ -122,7 +122,7 @@ def _apply(journal: Journal, record: Record) -> None:
             journal.trace.meter.bytes = MOST_BYTES + 1
         case Opened(path, source):
             outer = _at(journal.trace, path[:-1])
-            outer.entries[path[-1]].inner = Trace(outer.meter, source, path)
+            outer.entries[path[-1]].inner = RecordedCalls(outer.meter, source, path)
         case Started(path, start):
             _at(journal.trace, path).start = start
         case Called(path):
@@ -140,13 +140,13 @@ def _apply(journal: Journal, record: Record) -> None:
             trace.meter.bytes += len(readings)
 
 
-def _call(trace: Trace, record: Called) -> None:
+def _call(trace: RecordedCalls, record: Called) -> None:
     before = trace.entries.get(record.id)
     trace.entries[record.id] = Entry.of(record, None if before is None else before.inner)
     trace.meter.bytes += (ENTRY_BYTES if before is None else 0) + len(record.text or "")
 
 
-def _at(trace: Trace, path: tuple[int, ...]) -> Trace:
+def _at(trace: RecordedCalls, path: tuple[int, ...]) -> RecordedCalls:
     """Return the run that a path leads to. Raises LookupError where there is none."""
     for ident in path:
         inner = trace.entries[ident].inner

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from gatemini.chain.services import ChainServices
+from collections.abc import Iterable
+
 from gatemini.errors import AmbiguousTool, GateminiError
 from gatemini.model import Json, Tool
+from gatemini.registry import Registry
 
 SHOWN_OWNERS = 5
 """Qualified names listed for an ambiguous one."""
@@ -22,31 +24,40 @@ def interface(tool: Tool) -> Json:
     return answer
 
 
-def interface_of(name: str, services: ChainServices) -> Json | None:
+def interface_of(name: str, registry: Registry) -> Json | None:
     """A tool's interface by qualified or bare name, or None."""
     try:
-        return interface(services.registry.resolve(name))
+        return interface(registry.resolve(name))
     except GateminiError:
         return None
 
 
-def several(name: str, services: ChainServices) -> list[str]:
-    """A note on a bare name that is null because several backends have a tool of it."""
-    try:
-        services.registry.resolve(name)
-    except AmbiguousTool:
-        owners = ", ".join(services.owners(name)[:SHOWN_OWNERS])
-        return [
-            f'__getToolInterface("{name}") is null: several backends have such a tool ({owners}); name one'
-        ]
-    except GateminiError:
-        pass
-    return []
+def owners(tool: str, registry: Registry) -> list[str]:
+    """The qualified names of the tools with this bare name, or of the one with this alias."""
+    found = [known.qualified for known in registry.tools() if known.name == tool]
+    target = registry.alias(tool)
+    return found or ([target.qualified] if target is not None else [])
 
 
-def all_interfaces(services: ChainServices) -> Json:
+def several(names: Iterable[str], registry: Registry) -> list[str]:
+    """Notes on bare names that are null because several backends have a tool of them."""
+    notes = []
+    for name in names:
+        try:
+            registry.resolve(name)
+        except AmbiguousTool:
+            named = ", ".join(owners(name, registry)[:SHOWN_OWNERS])
+            notes.append(
+                f'__getToolInterface("{name}") is null: several backends have such a tool ({named}); name one'
+            )
+        except GateminiError:
+            pass
+    return notes
+
+
+def all_interfaces(registry: Registry) -> Json:
     """backend → tool → interface."""
     whole: Json = {}
-    for tool in services.registry.tools():
+    for tool in registry.tools():
         whole.setdefault(tool.namespace or tool.backend, {})[tool.name] = interface(tool)
     return whole

@@ -212,7 +212,7 @@ def _told(read: Any, message: _Message, notes: list[str], size: int, parts: _Par
 def _reduce(header: dict[str, Any], data: bytes) -> bytes:
     """Secrets are taken out before anything is cut; the index is that of the text as it came."""
     text = decode(data)
-    shown = Redactor.of_forms(header["forms"]).redact(text)
+    shown = Redactor((name, value) for value, name in header["secrets"].items()).redact(text)
     plan = reduced(shown, OutputOptions(**header["options"]))
     told: dict[str, Any] = {"bytes": len(encode(shown)), "plan": None, "index": None}
     parts = _Parts()

@@ -11,6 +11,7 @@ from gatemini.chain.arguments.schema_faults import sentence
 from gatemini.chain.arguments.schemas import faults
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
+from gatemini.text.escape import visible
 
 OUTPUT_STEPS: Final = 1_000
 """Keyword evaluations spent on one result (about 5 ms): what lies beyond in a large one is not looked at."""
@@ -35,7 +36,7 @@ def mismatch(tool: Tool, result: Json) -> str | None:
         return None
     _, said = sentence(found[0], "the result")
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{short_name(tool.qualified)} does not keep its output schema: {said}{more}"
+    return f"{short_name(tool.qualified)} does not keep its output schema: {visible(said)}{more}"
 
 
 def _long_integer(fault: ValidationError) -> bool:

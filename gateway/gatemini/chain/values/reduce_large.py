@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,17 +17,15 @@ from gatemini.processes.worker_pool import WorkerFailed, WorkerLost
 logger = logging.getLogger(__name__)
 
 
-async def reduce_large(
-    text: str, options: OutputOptions, store: ResultStore, forms: Mapping[str, str]
-) -> Reduced:
-    """As `reduce_output`; `forms` are the spellings of secrets, each with the name shown instead."""
+async def reduce_large(text: str, options: OutputOptions, store: ResultStore, redactor: Redactor) -> Reduced:
+    """As `reduce_output`, without the secrets that the redactor knows."""
     body = await encoded(text)
-    header = {"op": "reduce", "options": asdict(options), "forms": dict(forms)}
+    header = {"op": "reduce", "options": asdict(options), "secrets": redactor.secrets}
     try:
         answer, data = await compute(header, body)
     except (WorkerLost, WorkerFailed) as error:
         logger.warning("an answer is cut as text: %s", error)
-        shown = Redactor.of_forms(forms).redact(text)
+        shown = redactor.redact(text)
         cut = replace(options, auto_chunk_json=False, table=False, intent_filter=False, budget_tokens=None)
         whole = None if shown == text else text
         return reduce_output(shown, options=cut, store=store, kept_text=whole)

@@ -8,11 +8,8 @@ from typing import Any, Final
 from gatemini.chain.values.tool_values import SaveBlob, Value, to_value
 from gatemini.discovery.types.identifiers import backend_identifier, spoken
 from gatemini.errors import ArgumentsInvalid
-from gatemini.model import Json, Offer, Tool
+from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, Json, Offer, Tool
 
-READ_RESOURCE: Final = "readResource"
-LIST_RESOURCES: Final = "listResources"
-GET_PROMPT: Final = "getPrompt"
 BESIDE_TOOLS: Final = frozenset((READ_RESOURCE, LIST_RESOURCES, GET_PROMPT))
 """Members that every backend has, unless a tool has that name."""
 

@@ -242,12 +242,14 @@ class _Reader:
 
     def _python(self, bare: str, text: str) -> Any:
         """The value of text that is a Python literal; any other text as it is."""
+        tool = short_name(self.tool.qualified)
         if (found := python_literal.read(bare)) is None:
+            if len(bare) > python_literal.MOST_CHARS and python_literal.BEGINS.match(bare):
+                self.note(f"{tool} sent more than 256 KB of a Python literal, no JSON: it stays text")
             return text
         self.big_integers += found[1]
-        self.note(
-            f"{short_name(self.tool.qualified)} sent text (a Python literal, no JSON): code gets the value it stands for"
-        )
+        self.nulls += found[2]
+        self.note(f"{tool} sent text (a Python literal, no JSON): code gets the value it stands for")
         return found[0]
 
     def _media(self, head: Json, data: str, mime: Any) -> Json:
@@ -299,7 +301,7 @@ class _Reader:
         if self.nulls:
             what = "1 number is" if self.nulls == 1 else f"{self.nulls} numbers are"
             tool = short_name(self.tool.qualified)
-            self.note(f"in the JSON text of {tool} {what} NaN, Infinity or beyond 1.8e308: read as null")
+            self.note(f"in the text of {tool} {what} NaN, Infinity or beyond 1.8e308: read as null")
 
 
 def _is_wrapped(tool: Tool, result: Json) -> bool:

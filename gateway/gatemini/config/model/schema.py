@@ -24,6 +24,7 @@ from gatemini.config.model.backend import (
     ToolFilter,
 )
 from gatemini.config.model.context import ContextConfig
+from gatemini.config.model.policy import PolicyConfig
 from gatemini.folders import from_home
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Duration",
     "HealthConfig",
     "OutputConfig",
+    "PolicyConfig",
     "PoolConfig",
     "Prerequisite",
     "RateLimit",
@@ -304,6 +306,8 @@ class Config(Strict):
     """Stored results."""
     daemon: DaemonConfig = DaemonConfig()
     """The process that serves all clients."""
+    policy: PolicyConfig | None = None
+    """Which calls are allowed, denied, or asked about."""
     secrets: SecretsConfig = SecretsConfig()
     """Where secrets may come from, and what is hidden."""
     context: ContextConfig = ContextConfig()

@@ -42,7 +42,7 @@ _PARAMETERS = {
 class Found:
     """The answer to one `tool_search`: the tool that was added, or the closest name."""
 
-    asked: str
+    wanted: str
     added: str | None
     closest: str | None
     text: str
@@ -123,10 +123,10 @@ class ToolFilter:
         """Whether a request that was repeated so often may be repeated once more for `tool_search`."""
         return repeats < self.settings.max_retries
 
-    def add(self, request: Request, session: Session, asked: Sequence[str]) -> list[Found]:
+    def add(self, request: Request, session: Session, wanted: Sequence[str]) -> list[Found]:
         """Answer the `tool_search` calls of one answer, all at once; what is found stays in the session."""
         known = [tool.name for tool in request.tools if tool.name]
-        return [_found(name, known, session) for name in asked]
+        return [_found(name, known, session) for name in wanted]
 
 
 def filter_tools(
@@ -145,16 +145,16 @@ def filter_tools(
     return ToolFilter(options, predictor=predictor).filter(request, format=format, session=session)
 
 
-def _found(asked: str, known: Sequence[str], session: Session) -> Found:
-    if asked in known:
-        if asked not in session.sent and asked not in session.added:
-            session.added.append(asked)
-            return Found(asked, asked, None, f"{asked} is available now: call it")
-        return Found(asked, None, None, f"{asked} is available already: call it")
-    near = process.extractOne(asked, known, processor=str.lower)
+def _found(wanted: str, known: Sequence[str], session: Session) -> Found:
+    if wanted in known:
+        if wanted not in session.sent and wanted not in session.added:
+            session.added.append(wanted)
+            return Found(wanted, wanted, None, f"{wanted} is available now: call it")
+        return Found(wanted, None, None, f"{wanted} is available already: call it")
+    near = process.extractOne(wanted, known, processor=str.lower)
     closest = near[0] if near else None
     hint = f"; the closest name is {closest}" if closest else ""
-    return Found(asked, None, closest, f"there is no tool {asked}{hint}")
+    return Found(wanted, None, closest, f"there is no tool {wanted}{hint}")
 
 
 class _Choice:

@@ -66,12 +66,12 @@ _opened: list[ModelProcess] = []
 
 def answer(request: bytes) -> bytes:
     """Answer one request of the pool. A model that cannot be loaded is an answer as well."""
-    asked = json.loads(request)
+    wanted = json.loads(request)
     if not _opened:
         try:
-            embedder = load_embedder(asked["model"])
+            embedder = load_embedder(wanted["model"])
         except ConfigError as error:
             return json.dumps({"problem": error.text()}).encode()
         embedder.encode(["read a file"])  # the first one builds the model's tables: a second
-        _opened.append(ModelProcess(embedder, VectorStore(Path(asked["store"]), embedder.name)))
-    return json.dumps(_opened[0].answer(asked)).encode()
+        _opened.append(ModelProcess(embedder, VectorStore(Path(wanted["store"]), embedder.name)))
+    return json.dumps(_opened[0].answer(wanted)).encode()

@@ -181,18 +181,18 @@ class BestRanker:
 
     def letters(self, query: Query) -> Scores:
         """Return the cosine of the letter trigrams of the squashed query and each squashed name, 0..1."""
-        asked = Counter(trigrams(query.squashed))
+        trigrams_wanted = Counter(trigrams(query.squashed))
         total = len(self._norms)
-        idf = {t: math.log((total + 1.0) / (self._letters.count(t) + 1.0)) + 1.0 for t in asked}
+        idf = {t: math.log((total + 1.0) / (self._letters.count(t) + 1.0)) + 1.0 for t in trigrams_wanted}
         sums: Scores = {}
-        for trigram, frequency in asked.items():
+        for trigram, frequency in trigrams_wanted.items():
             factor = frequency * idf[trigram] ** 2
             for slot, weight in self._letters.get(trigram).items():
                 sums[slot] = sums.get(slot, 0.0) + factor * weight
         if not sums:
             return sums
         mean = math.sqrt(sum(value * value for value in idf.values()) / len(idf))
-        norm = mean * math.sqrt(sum((n * idf[t]) ** 2 for t, n in asked.items()))
+        norm = mean * math.sqrt(sum((n * idf[t]) ** 2 for t, n in trigrams_wanted.items()))
         norms = self._norms
         return {slot: min(value / (norm * norms[slot]), 1.0) for slot, value in sums.items()}
 

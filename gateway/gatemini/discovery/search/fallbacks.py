@@ -37,12 +37,16 @@ class TrigramMatch:
 
     def scores(self, terms: Sequence[str]) -> Scores:
         """Return the weighted share of the terms' trigrams that each tool holds, from `ENOUGH` up."""
-        asked = dict.fromkeys(t for term in terms for t in _windows(squash(term)))
+        trigrams_wanted = dict.fromkeys(t for term in terms for t in _windows(squash(term)))
         sums: Scores = {}
-        for trigram in asked:
+        for trigram in trigrams_wanted:
             for slot, weight in self._postings.get(trigram).items():
                 sums[slot] = sums.get(slot, 0.0) + weight
-        return {slot: total / len(asked) for slot, total in sums.items() if total >= ENOUGH * len(asked)}
+        return {
+            slot: total / len(trigrams_wanted)
+            for slot, total in sums.items()
+            if total >= ENOUGH * len(trigrams_wanted)
+        }
 
 
 def edits_allowed(term: str) -> int:

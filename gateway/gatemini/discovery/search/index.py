@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
@@ -168,15 +168,21 @@ class SearchIndex:
         tag: str | None = None,
         usage: Mapping[str, int] | None = None,
         meaning: Meaning | None = None,
+        shows: Callable[[Tool], bool] | None = None,
     ) -> SearchResult:
         """Return the best `limit` tools for `query`, which may be any text at all.
 
         `usage` is uses by qualified name; `meaning` is the cosine of the query with each tool, by slot.
+        `shows` says which tools may be found; others take no part in anything that is returned.
         """
         text = query[:MAX_QUERY]
         if not self._alive or not text.strip() or limit < 1:
             return SearchResult([], 0)
         allowed: AbstractSet[int] = self._alive if tag is None else self._tagged(tag)
+        every = len(allowed)
+        if shows is not None:
+            allowed = {slot for slot in allowed if (t := self._tools[slot]) is not None and shows(t)}
+        whole = len(allowed) == every
         ranked = self._ranker.rank(text, allowed, meaning, limit)
         scores = dict(ranked.scores)
         boosts = self._boost(scores, usage or {})
@@ -185,8 +191,8 @@ class SearchIndex:
         return SearchResult(
             hits,
             len(scores.keys() | pins.keys()),
-            None if pins else ranked.did_you_mean,
-            self._try_also(hits, text),
+            None if pins or not whole else ranked.did_you_mean,  # a word of hidden tools
+            self._try_also(hits, text, None if whole else allowed),
             "exact" if pins else ranked.tier,
         )
 
@@ -297,20 +303,25 @@ class SearchIndex:
             why["name"] = "exact"
         return Hit(tool, scores.get(slot, 0.0), why)
 
-    def _try_also(self, hits: Sequence[Hit], text: str) -> dict[str, list[str]]:
-        asked = set(plain_tokens(text))
-        return {
-            backend: words
-            for backend in list(dict.fromkeys(hit.tool.backend for hit in hits))[:TRIED]
-            if (words := self._distinctive(backend, asked))
-        }
+    def _try_also(
+        self, hits: Sequence[Hit], text: str, among: AbstractSet[int] | None = None
+    ) -> dict[str, list[str]]:
+        """Return terms to search for by backend; with `among` only those that these tools have."""
+        in_query = set(plain_tokens(text))
+        backends = list(dict.fromkeys(hit.tool.backend for hit in hits))[:TRIED]
+        found = {backend: self._distinctive(backend, in_query) for backend in backends}
+        if among is not None:
+            tools = [tool for slot in among if (tool := self._tools[slot]) is not None]
+            shown = {b: {w for t in tools if t.backend == b for w in _distinctive_words(t)} for b in backends}
+            found = {b: [word for word in words if word in shown[b]] for b, words in found.items()}
+        return {backend: words for backend, words in found.items() if words}
 
-    def _distinctive(self, backend: str, asked: set[str]) -> list[str]:
+    def _distinctive(self, backend: str, in_query: set[str]) -> list[str]:
         """Return the terms that are common in this backend and rare in others, without those of the query."""
         ranked = self._distinctive_terms.get(backend)
         if ranked is None:
             ranked = self._distinctive_terms[backend] = self._rank_terms(backend)
-        return [word for word in ranked if word not in asked][:DISTINCTIVE]
+        return [word for word in ranked if word not in in_query][:DISTINCTIVE]
 
     def _rank_terms(self, backend: str) -> list[str]:
         total = max(1, len(self))

@@ -135,17 +135,17 @@ class Vocabulary:
         if len(word) < 3:
             return None
         scored: list[tuple[float, str]] = []
-        for asked in {word, stem(word)}:
-            bound = 1 if len(asked) <= 4 else 2 if len(asked) <= 9 else 3
-            for candidate in self._similar(asked):
+        for wanted in {word, stem(word)}:
+            bound = 1 if len(wanted) <= 4 else 2 if len(wanted) <= 9 else 3
+            for candidate in self._similar(wanted):
                 if len(candidate) < 3:
                     continue
-                distance = OSA.distance(asked, candidate, score_cutoff=bound)
+                distance = OSA.distance(wanted, candidate, score_cutoff=bound)
                 if distance > bound or distance >= len(candidate) / 2:
                     continue
-                if len(asked) == 3 and sorted(asked) != sorted(candidate):
+                if len(wanted) == 3 and sorted(wanted) != sorted(candidate):
                     continue  # with three letters only a swap is surely a misspelling
-                cost = distance + (0.0 if candidate[0] == asked[0] else 0.7)
+                cost = distance + (0.0 if candidate[0] == wanted[0] else 0.7)
                 cost -= 0.08 * min(5.0, math.log2(1 + self._count(candidate)))
                 cost -= 0.06 * min(4.0, math.log2(1 + self._named(candidate)))
                 scored.append((cost, candidate))

@@ -83,10 +83,10 @@ def member_name(tool: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def spoken(name: str) -> str:
-    """Return a backend or qualified tool name for texts to an agent: composite tools under their global."""
+    """Return a backend or qualified tool name for texts to an agent: escaped, composite tools under their global."""
     if name == COMPOSITE_BACKEND or name.startswith(f"{COMPOSITE_BACKEND}."):
-        return "composite" + name.removeprefix(COMPOSITE_BACKEND)
-    return name
+        name = "composite" + name.removeprefix(COMPOSITE_BACKEND)
+    return visible(name)
 
 
 def identifier(name: str) -> str:

@@ -26,6 +26,8 @@ MOST_STEPS: Final = 4
 
 SHOWN_KEYS: Final = 8
 SHOWN_TEXT: Final = 40
+LINES_READ: Final = 20
+"""Lines of a text that are read to see whether each is JSON."""
 
 HELD: Final = {"dry_run": True}
 """What a dry run answers in a call's place."""
@@ -35,6 +37,7 @@ PATH: Final = r"[A-Za-z_$][\w$]*(?:\??\.[\w$]+|\[(?:\d+|'[^']*'|\"[^\"]*\")\])*"
 _STEP = re.compile(r"\??\.([\w$]+)|\[(\d+)\]|\[(?:'([^']*)'|\"([^\"]*)\")\]")
 _CALL = r"=\s*\(*\s*await\s+([\w$]+)(?:\.([\w$]+)|\[\s*(?:'([^']+)'|\"([^\"]+)\")\s*\])\s*\("
 _EACH = "map|filter|forEach|find|findIndex|some|every|flatMap"
+_PYTHON_CALL = re.compile(r"[\[({]+(?:[^\[({]*[,:] ?)?(?:datetime\.|Decimal\(|UUID\(|np\.|b')")
 _PYTHON = re.compile(r"[\[({]+\s*(?:'|\d+\s*[,:]|None\b|True\b|False\b)")
 
 
@@ -181,24 +184,57 @@ def lists_in(value: Any) -> list[str]:
 
 
 def how_to_read(found: Found) -> str:
-    """How to get rows or members out of a result that is text, or an object whose one member is text; else ""."""
+    """How to get rows or members out of a result that is text, or an object with one text to read; else ""."""
     path, text, where = found.path, found.value, ""
-    if isinstance(text, dict) and len(text) == 1:
-        key, text = next(iter(text.items()))
+    if isinstance(text, dict):
+        texts = {key: value for key, value in text.items() if isinstance(value, str)}
+        if len(text) > 1:
+            texts = {key: value for key, value in texts.items() if _written(value)[0]}
+        if len(texts) != 1:
+            return ""
+        key, text = next(iter(texts.items()))
         path = key if path == THE_RESULT else f"{path}.{key}"
-        where = f"{path} is text: "
+        where = f"{path} is text"
     if not isinstance(text, str):
         return ""
-    if len(text) <= MOST_READ and text.lstrip().startswith(tuple("{[(")):
-        try:
-            json.loads(text)
-        except (ValueError, RecursionError):
-            if _PYTHON.match(text.lstrip()):
-                return (
-                    f"{where}it holds a Python literal (single quotes, None), not JSON: ask the tool for JSON"
-                )
-        else:
-            return f"{where}it holds JSON: use JSON.parse({path})"
-    if "\n" not in text:
-        return ""
-    return f'{where}take it apart, for example `{path}.split("\\n")`'
+    what, how = _written(text)
+    said = f"it holds {what}: {how.format(path)}" if what else ""
+    if not what and "\n" in text:
+        said = f'take it apart, for example `{path}.split("\\n")`'
+    return ": ".join(filter(None, (where, said))) if said else ""
+
+
+def _written(text: str) -> tuple[str, str]:
+    """What notation a text is in and how to read it, with {0} for its path; empty where it is none."""
+    if len(text) > MOST_READ:
+        return "", ""
+    bare = text.strip()
+    if bare.startswith(("{", "[", '"')) and _is_json(bare):
+        return "JSON", "use JSON.parse({0})"
+    lines = bare.splitlines()
+    if len(lines) > 1 and all(line[:1] in ("{", "[") and _is_json(line) for line in lines[:LINES_READ]):
+        return "JSON in each line", 'use {0}.trim().split("\\n").map((line) => JSON.parse(line))'
+    if _PYTHON_CALL.match(bare):
+        return (
+            "Python objects (Decimal(…), datetime(…)), not JSON",
+            "ask the tool for plain numbers and text (CAST in SQL)",
+        )
+    if _PYTHON.match(bare):
+        return "a Python literal (single quotes, None), not JSON", "ask the tool for JSON"
+    begin, end = min(filter(lambda at: at >= 0, map(bare.find, "[{")), default=-1), max(map(bare.rfind, "]}"))
+    if 0 <= begin < end and _is_json(bare[begin : end + 1]) and end - begin > len(bare) // 2:
+        first, last = bare[begin], bare[end]
+        return "JSON with other text around it", (
+            f'use JSON.parse({{0}}.slice({{0}}.indexOf("{first}"), {{0}}.lastIndexOf("{last}") + 1))'.replace(
+                '"{"', '"{{"'
+            ).replace('"}"', '"}}"')
+        )
+    return "", ""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -7,7 +7,7 @@ it may have read it from has it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,13 +16,12 @@ import orjson
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.results.call_values import described
+from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Characters, Uncertain, Walk
 from gatemini.text.escape import one_line
 from gatemini.text.shorten import closest, listed, shorten
 from gatemini_sandbox.messages import Read, Source
 
-MOST_BYTES: Final = 256 * 1024
-"""Results that are parsed for one chain, together: about a millisecond."""
 SAMPLED: Final = 50
 """Values looked at where the text of a result does not hold the name at all."""
 MOST_NOTES: Final = 5
@@ -81,7 +80,7 @@ _OF_ARRAYS: Final = frozenset(
         "with",
     ]
 ).union(_OF_OBJECTS)
-_OF_TEXT: Final = frozenset(
+OF_TEXT: Final = frozenset(
     [
         "length",
         "at",
@@ -140,6 +139,8 @@ _ONLY_WHERE_TRUE: Final = frozenset(
 """Members that servers leave out of values that are in order: filtering by them may well find nothing."""
 _DATA = re.compile(r"\s*(?:\[\s*[\[{(\"'\d]|\{\s*[\"'])")
 """How text begins that is rows or an object written down."""
+_ROWS = re.compile(rf"{_DATA.pattern}|[^\n]*[,\t|][^\n]*\n[^\n]*[,\t|]")
+"""The same, or a table with columns; the characters of other text may well be gone through on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,118 +161,127 @@ def missing_members(
 ) -> list[str]:
     """A note for each place that lacks what the code read of it. `until` is where the code failed, if it did; what
     is `said` already is not repeated."""
-    results = _Results(context)
+    results = ReadValues(context)
     found: dict[_Place, list[Read]] = {}
     for read in reads:
         if until is not None and (read.line, read.column) >= until:
             break
+        if read.kind in ("called", "number", "added", "dated") or (read.kind == "entered" and until is None):
+            continue
         if f"`{read.shown}`" in said or re.search(
             rf"(?<![\w$]){re.escape(read.member)} is (?:undefined|missing)", said
         ):
             continue
         try:
-            place = results.lacking(read)
+            place = _lacking(results, read)
         except Uncertain:
             continue
-        if place is not None:
+        if place is not None and (read.kind != "asked" or _is_misspelt(read, place, reads)):
             found.setdefault(place, []).append(read)
     return [_said(place, missing) for place, missing in list(found.items())[:MOST_NOTES]]
 
 
-class _Results:
-    """The results of one chain's calls, parsed when they are needed."""
-
-    def __init__(self, context: HintContext) -> None:
-        self._context = context
-        self._parsed: dict[tuple[str, str], list[Any]] = {}
-        self._texts: dict[tuple[str, str], Sequence[str]] = {}
-        self._left = MOST_BYTES
-
-    def lacking(self, read: Read) -> _Place | None:
-        """The place where the read finds nothing; None where some value has the member. Raises Uncertain."""
-        if read.kind == "sifted" and read.member in _ONLY_WHERE_TRUE:
-            return None
-        walk, values = Walk(), list[Any]()
-        of: tuple[tuple[str, str], Source] | None = None
-        sources = [(self._name(source), source) for source in read.sources]
-        sampled = all(self._has_no(name, read.member) for name, _ in sources)
-        for name, source in sources:
-            try:
-                for value in self._values(walk, name, source):
-                    if value is None or _has(value, read.member):
-                        return None
-                    of = of or (name, source)
-                    values.append(value)
-                    if sampled and len(values) >= SAMPLED:
-                        break
-            except Characters as characters:
-                place = _Place(f"the result of {spoken('.'.join(name))}", 1, (), characters.text, looped=True)
-                return None if read.member in _OF_TEXT else place
-        needed = 2 if read.kind == "paired" else 1
-        if (
-            of is None
-            or len(values) < needed
-            or any(read.member in self._context.declared(*name) for name, _ in sources)
-        ):
-            return None
-        return _place(*of, values)
-
-    def _values(self, walk: Walk, name: tuple[str, str], source: Source) -> Iterator[Any]:
-        for result in self._of(name):
-            yield from walk.rows(result, source.path)
-
-    def _name(self, source: Source) -> tuple[str, str]:
-        backend = self._context.backends.get(source.backend)
-        if backend is None:
-            raise Uncertain
-        return backend, source.tool
-
-    def _of(self, name: tuple[str, str]) -> list[Any]:
-        if name not in self._parsed:
-            texts = self._context.results(*name)
-            if texts is None:
-                raise Uncertain
-            self._left -= sum(map(len, texts))
-            if self._left < 0:
-                raise Uncertain
-            self._texts[name] = texts
-            self._parsed[name] = [orjson.loads(text.encode("utf-8", "replace")) for text in texts]
-        return self._parsed[name]
-
-    def _has_no(self, name: tuple[str, str], member: str) -> bool:
-        """Whether the text of no result holds the name: then not each value needs to be looked at."""
-        self._of(name)
-        return member.isascii() and not any(member in text for text in self._texts[name])
+def value_at(line: int, columns: tuple[int, int], context: HintContext) -> tuple[str, Any] | None:
+    """The text of what is called, looped over or spread in these columns of a line, and a value that it has and that
+    is of another kind."""
+    results = ReadValues(context)
+    for read in context.reads:
+        if read.kind not in ("called", "looped") or read.line != line:
+            continue
+        if not columns[0] <= read.column <= columns[1]:
+            continue
+        try:
+            values = _without(results, read)[1]
+        except (Uncertain, Characters):
+            continue
+        if values:
+            return read.shown.removesuffix(read.member).removesuffix(".").removesuffix("?"), values[0]
+    return None
 
 
-def _has(value: Any, member: str) -> bool:
+def _is_misspelt(read: Read, place: _Place, reads: Sequence[Read]) -> bool:
+    """Whether the values have the member under another spelling (`nextCursor` for `next_cursor`) that the code does not
+    read too."""
+    meant = {key for key in place.keys if _folded(key) == _folded(read.member)}
+    return bool(meant) and not any(other.member in meant for other in reads)
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).casefold()
+
+
+def _lacking(results: ReadValues, read: Read) -> _Place | None:
+    """The place where the read finds nothing; None where some value has the member. Raises Uncertain."""
+    if read.kind == "sifted" and read.member in _ONLY_WHERE_TRUE:
+        return None
+    first = read.sources[0]
+    try:
+        of, values = _without(results, read)
+    except Characters as characters:
+        place = _Place(_called(results.name(first), first), 1, (), characters.text, looped=True)
+        return None if read.member in OF_TEXT else place
+    if of is None or len(values) < (2 if read.kind == "paired" else 1):
+        return None
+    if any(read.member in results.declared(source) for source in read.sources):
+        return None
+    return _place(*of, values, looped=read.kind == "looped")
+
+
+def _without(results: ReadValues, read: Read) -> tuple[tuple[tuple[str, str], Source] | None, list[Any]]:
+    """The values of a read, and the first call and source that have some; none where some value has the member."""
+    walk, values = Walk(), list[Any]()
+    of: tuple[tuple[str, str], Source] | None = None
+    sampled = read.member != "" and all(results.has_no(source, read.member) for source in read.sources)
+    for source in read.sources:
+        for value in results.values(walk, source):
+            if value is None or _has(value, read):
+                return None, []
+            of = of or (results.name(source), source)
+            values.append(value)
+            if sampled and len(values) >= SAMPLED:
+                break
+    return of, values
+
+
+def _has(value: Any, read: Read) -> bool:
+    member = read.member
+    if not member:
+        return isinstance(value, list) or (
+            isinstance(value, str) and not (read.kind == "looped" and _ROWS.match(value))
+        )
     if isinstance(value, dict):
         return member in value or member in _OF_OBJECTS
     if isinstance(value, str):
-        return member in _OF_TEXT and not (member == "length" and _DATA.match(value))
+        return member in OF_TEXT and not (member == "length" and _DATA.match(value))
     if isinstance(value, list):
         return member in _OF_ARRAYS or member.isdecimal()
     return member in _OF_NUMBERS
 
 
-def _place(name: tuple[str, str], source: Source, values: Sequence[Any]) -> _Place:
-    """Describe the values and where they are in the result."""
+def _called(name: tuple[str, str], source: Source) -> str:
+    """The part of a tool's result that a source leads to, by the names on the way."""
     names = [step for step in source.path if isinstance(step, str)]
     of = f"the result of {spoken('.'.join(name))}"
-    of = f"{'.'.join(names)} in {of}" if names else of
-    first = values[0]
-    if isinstance(first, str):
-        return _Place(of, len(values), (), first)
-    if not isinstance(first, dict):
-        return _Place(of, len(values), (), other=described(first))
-    keys = dict.fromkeys(str(key) for value in values[:SAMPLED] if isinstance(value, dict) for key in value)
+    return f"{'.'.join(names)} in {of}" if names else of
+
+
+def _place(name: tuple[str, str], source: Source, values: Sequence[Any], *, looped: bool) -> _Place | None:
+    """Describe the values and where they are in the result."""
+    of, first = _called(name, source), values[0]
     steps = [step for step in source.path if isinstance(step, str) or step[:1] != ["if"]]
-    is_item = bool(steps) and steps[-1] == ["items"]
-    return _Place(of, 2 if is_item else 1, tuple(keys))
+    count = 2 if steps and steps[-1] == ["items"] else 1
+    if isinstance(first, str):
+        return _Place(of, len(values), (), first, looped)
+    if looped:
+        return None  # the loop throws
+    if not isinstance(first, dict):
+        return _Place(of, count, (), other=described(first))
+    keys = dict.fromkeys(str(key) for value in values[:SAMPLED] if isinstance(value, dict) for key in value)
+    return _Place(of, count, tuple(keys))
 
 
 def _said(place: _Place, reads: Sequence[Read]) -> str:
-    by_text = {read.shown: read for read in reads}
+    by_text = {read.shown: read for read in reads if read.member}
     lines = sorted({read.line for read in reads})
     where = f"line {lines[0]}" if len(lines) == 1 else f"lines {listed(map(str, lines))}"
     shown = one_line(listed(by_text))
@@ -280,13 +290,16 @@ def _said(place: _Place, reads: Sequence[Read]) -> str:
         return f"{place.of} is text ({orjson.dumps(shorten(place.text, 40)).decode()}), no array and no object: {_of_text(place, shown, where, reads)}"
     passes = ", so that nothing passes" if any(read.kind == "sifted" for read in reads) else ""
     if place.other is not None:
-        return f"{shown} {are} undefined ({where}){passes}: {place.of} is {place.other}"
+        whole = f"an item of {place.of}" if place.count > 1 else place.of
+        return f"{shown} {are} undefined ({where}){passes}: {whole} is {place.other}"
     keys = f"{{{', '.join(place.keys[:SHOWN_KEYS])}{', …' if len(place.keys) > SHOWN_KEYS else ''}}}"
     has = f"the items of {place.of} have {keys}" if place.count > 1 else f"{place.of} is an object {keys}"
     return f"{shown} {are} undefined ({where}){passes}: {one_line(has)}{_meant(place, reads)}"
 
 
 def _of_text(place: _Place, shown: str, where: str, reads: Sequence[Read]) -> str:
+    if not shown:
+        return f"the loop ({where}) goes through its characters"
     if not place.looped and any(read.member != "length" for read in reads):
         return f"{shown} {'is' if len(reads) == 1 else 'are'} undefined ({where})"
     if all(read.member == "length" for read in reads):

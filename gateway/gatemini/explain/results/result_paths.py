@@ -164,11 +164,21 @@ def _compared(operator: str, left: Any, right: Any) -> bool:
         if not any(nothing) and kinds[0] != kinds[1]:
             raise Uncertain
         return (all(nothing) or (not any(nothing) and _same(left, right))) == (operator == "==")
-    if kinds not in (("number", "number"), ("string", "string")):
+    if set(kinds) == {"number", "string"}:
+        left, right = _number(left), _number(right)
+    elif kinds not in (("number", "number"), ("string", "string")):
         raise Uncertain
     if operator not in _ORDERS:
         raise Uncertain
     return bool(_ORDERS[operator](left, right))
+
+
+def _number(value: Any) -> float:
+    """What a comparison makes of a number or of text that is one. Raises Uncertain."""
+    try:
+        return float(value or 0)
+    except ValueError:
+        raise Uncertain from None
 
 
 def _same(left: Any, right: Any) -> bool:

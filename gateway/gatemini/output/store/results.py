@@ -209,7 +209,7 @@ class ResultStore:
         Together they have at most `most` bytes as JSON. A row that alone has more comes in pieces, each a page of its
         own; `next_offset` is then text such as "7:1".
         """
-        count = min(max(1, natural(limit, "limit")), MAX_ROWS)
+        count = min(natural(limit, "limit", 1), MAX_ROWS)
         return {"handle": handle, **self._page(handle, offset, count, PageRoom.of_reply(most)).fields()}
 
     def not_rows(self, handle: str) -> str:
@@ -227,7 +227,7 @@ class ResultStore:
         self, handle: str, offset: Offset = 0, rows: int = CHUNK_ROWS, *, most: int = REPLY_BYTES
     ) -> dict[str, Any]:
         """One step of `results.chunks`: like `rows`, as many as asked for where they fit."""
-        count = max(1, natural(rows, "rows"))
+        count = natural(rows, "rows", 1)
         return {"handle": handle, **self._page(handle, offset, count, PageRoom.of_reply(most)).fields()}
 
     def _page(

@@ -70,22 +70,23 @@ def search_tools(
     under_way: bool = False,
     facts: Facts = NO_FACTS,
     room: int = DEFAULT_ROOM,
+    shows: Callable[[Tool], bool] | None = None,
 ) -> Json:
     """Answer `search_tools` in at most `room` bytes.
 
     `usage` is uses by qualified name; `meaning` is the cosine of the query with each tool; `under_way` says that there
-    will be one later.
+    will be one later; `shows` says which tools may be found.
     """
-    asked, notes = read_arguments("search_tools", arguments)
-    text: str = asked["task_description"]
+    given, notes = read_arguments("search_tools", arguments)
+    text: str = given["task_description"]
     if not text.strip():
         raise InvalidRequest(
             "task_description is empty", hint="Say what you want to do, for example 'read a file'."
         )
-    tag = asked["tag"] or None
+    tag = given["tag"] or None
     if tag is not None and tag not in index.tags():
         raise _unknown_tag(tag, index.tags())
-    found = index.search(text, limit=asked["limit"], tag=tag, usage=usage, meaning=meaning)
+    found = index.search(text, limit=given["limit"], tag=tag, usage=usage, meaning=meaning, shows=shows)
     hits = [hit for hit in found.hits if registry.owns_name(hit.tool)]
     envelope: Json = {"total": found.total - (len(found.hits) - len(hits))}
     if found.try_also:
@@ -94,9 +95,9 @@ def search_tools(
         envelope["try_also"] = dict(list(terms.items())[:kept])
     if found.did_you_mean:
         envelope["did_you_mean"] = shorten(visible(found.did_you_mean), BRIEF_CHARS)
-    rows = rows_of(registry, hits, facts, brief=asked["brief"])
+    rows = rows_of(registry, hits, facts, brief=given["brief"])
     fitting, cut = fit_rows(rows, room - size_of(envelope))
-    if cut and not asked["brief"]:
+    if cut and not given["brief"]:
         notes.append("long descriptions are cut; tool_info with detail full shows one whole")
     if len(fitting) < len(rows):
         notes.append(f"only {len(fitting)} of {len(rows)} fit in one answer; search with narrower words")
@@ -134,12 +135,12 @@ def list_tools_meta(registry: Registry, arguments: Any, *, room: int = DEFAULT_R
 
     The cursor holds the last name shown, so pages stay right while tools come and go.
     """
-    asked, notes = read_arguments("list_tools_meta", arguments)
-    after = _cursor_name(asked["cursor"]) if asked["cursor"] else None
+    given, notes = read_arguments("list_tools_meta", arguments)
+    after = _cursor_name(given["cursor"]) if given["cursor"] else None
     # Sorted by the shown form, which keeps the cursor short whatever the name is.
     names = sorted(short_name(t.qualified) for t in registry.tools())
     names = [name for name in names if after is None or name > after]
-    page = fit_names(names[: asked["page_size"]], max(room, LEAST_ROOM) - _CURSOR_ROOM)
+    page = fit_names(names[: given["page_size"]], max(room, LEAST_ROOM) - _CURSOR_ROOM)
     answer: Json = {"tools": page, "next_cursor": _cursor(page[-1]) if len(names) > len(page) else None}
     if notes:
         answer["note"] = "; ".join(notes)
@@ -164,12 +165,12 @@ def tool_info(
     registry: Registry, arguments: Any, *, facts: Facts = NO_FACTS, room: int = DEFAULT_ROOM
 ) -> Json:
     """Answer `tool_info`, brief or full, in at most `room` bytes."""
-    asked, _ = read_arguments("tool_info", arguments)
-    listed = registry.resolve(asked["tool_name"])
+    given, _ = read_arguments("tool_info", arguments)
+    listed = registry.resolve(given["tool_name"])
     tool = facts.typed(listed)
     answer: Json = {"name": short_name(tool.qualified), "backend": short_name(tool.backend)}
     notes: list[str] = []
-    if asked["detail"] == "brief":
+    if given["detail"] == "brief":
         answer["description"] = first_sentence(tool.description)
         names = [short_name(name) for name in parameters(tool.input_schema)]
         answer["parameters"] = fit_names(names, PARAMETERS_CHARS)
@@ -189,7 +190,7 @@ def tool_info(
         answer["call"] = call_of(registry, tool)
         if said := facts.instructions(tool.backend):
             answer["instructions"] = visible(said, lines=True)
-    cut = fit_parts(answer, BRIEF_PARTS if asked["detail"] == "brief" else FULL_PARTS, room)
+    cut = fit_parts(answer, BRIEF_PARTS if given["detail"] == "brief" else FULL_PARTS, room)
     if cut:
         whole = "return await gatemini.tool_info({tool_name, detail: 'full'})"
         notes.append(f"too long for one answer, cut or left out: {', '.join(cut)}; whole in a chain: {whole}")
@@ -215,14 +216,14 @@ def get_required_keys_for_tool(
     registry: Registry, arguments: Any, *, keys: Callable[[str], Keys], down: Mapping[str, str]
 ) -> Json:
     """Answer `get_required_keys_for_tool`; `down` are the backends without tools, each with the reason."""
-    asked, _ = read_arguments("get_required_keys_for_tool", arguments)
+    given, _ = read_arguments("get_required_keys_for_tool", arguments)
     note: Json = {}
     try:
-        tool = registry.resolve(asked["tool_name"])
+        tool = registry.resolve(given["tool_name"])
         name, backend = tool.qualified, tool.backend
     except ToolNotFound:
         # A backend without tools, because it is disabled or down, needs its keys all the more.
-        name = asked["tool_name"]
+        name = given["tool_name"]
         found = next((n for n in (name, name.partition(".")[0]) if n in down), None)
         if found is None:
             raise

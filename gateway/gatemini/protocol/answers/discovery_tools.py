@@ -11,6 +11,7 @@ from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.search.ranked import Meaning
 from gatemini.errors import InvalidRequest
 from gatemini.model import Json, Tool
+from gatemini.policy.visibility import Listing
 from gatemini.protocol.answers.backend_facts import BackendFacts
 from gatemini.protocol.answers.discovery import (
     definition_bytes,
@@ -59,15 +60,23 @@ class Catalog:
         return await self._embedding.meaning(text)
 
     async def answer(
-        self, name: str, arguments: Any, room: int = DEFAULT_ROOM, down: Mapping[str, str] = NONE_DOWN
+        self,
+        name: str,
+        arguments: Any,
+        room: int = DEFAULT_ROOM,
+        down: Mapping[str, str] = NONE_DOWN,
+        listing: Listing | None = None,
     ) -> Json:
-        """Answer a discovery tool in at most `room` bytes; `down` has the backends without tools and why. Raises
-        GateminiError.
+        """Answer a discovery tool in at most `room` bytes.
+
+        `down` has the backends without tools and why; `listing` what the principal finds, without one everything.
+        Raises GateminiError.
         """
+        registry = self._registry if listing is None else listing.registry
         match name:
             case "search_tools":
                 return search_tools(
-                    self._registry,
+                    registry,
                     self._index,
                     arguments,
                     usage=self._tracker.usage,
@@ -75,36 +84,38 @@ class Catalog:
                     under_way=self._embedding.under_way,
                     facts=self._known.facts,
                     room=room,
+                    shows=None if listing is None else listing.shows,
                 )
             case "list_tools_meta":
-                return list_tools_meta(self._registry, arguments, room=room)
+                return list_tools_meta(registry, arguments, room=room)
             case "tool_info":
-                asked = read_arguments("tool_info", arguments)[0]
-                if asked["tool_name"] in FOR_TOOLS and asked["detail"] == "full":
-                    return {"guide": "\n".join(FOR_TOOLS[asked["tool_name"]])}
-                return tool_info(self._registry, arguments, facts=self._known.facts, room=room)
+                given = read_arguments("tool_info", arguments)[0]
+                if given["tool_name"] in FOR_TOOLS and given["detail"] == "full":
+                    return {"guide": "\n".join(FOR_TOOLS[given["tool_name"]])}
+                return tool_info(registry, arguments, facts=self._known.facts, room=room)
             case "get_required_keys_for_tool":
-                return get_required_keys_for_tool(self._registry, arguments, keys=self._known.keys, down=down)
+                return get_required_keys_for_tool(registry, arguments, keys=self._known.keys, down=down)
         raise InvalidRequest(
             f"there is no discovery tool {name!r}", hint=f"there are: {', '.join(DISCOVERY_TOOLS)}"
         )
 
-    async def call_inside(self, name: str, arguments: Json) -> Json:
+    async def call_inside(self, name: str, arguments: Json, listing: Listing) -> Json:
         """Answer a discovery tool for code in a chain, uncut; registration and chains are not reachable from there."""
         if name not in INSIDE_CHAINS:
             raise InvalidRequest(
                 f"gatemini.{name} does not exist inside a chain",
                 hint=f"gatemini has: {', '.join(INSIDE_CHAINS)}",
             )
-        return await self.answer(name, arguments, WHOLE)
+        return await self.answer(name, arguments, WHOLE, listing=listing)
 
-    def definitions(self) -> list[Json]:
+    def definitions(self, registry: Registry | None = None) -> list[Json]:
         """Return the seven meta-tools with the present inventory."""
-        return tool_definitions(self.inventory())
+        return tool_definitions(self.inventory(registry))
 
-    def inventory(self) -> list[tuple[str, int]]:
+    def inventory(self, registry: Registry | None = None) -> list[tuple[str, int]]:
         """Return every backend with its number of tools: from the cache until it is live, else 0."""
-        return [(name, len(self._registry.backend_tools(name))) for name in self._names()]
+        shown = self._registry if registry is None else registry
+        return [(name, len(shown.backend_tools(name))) for name in self._names()]
 
     def catalog_bytes(self) -> int:
         """Return the bytes of every tool's full definition, which a client without a gateway would load."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from gatemini.backends.callers import INTERNAL_ERROR, LEVELS, METHOD_NOT_FOUND, AskFn, Clients, RpcError
+from gatemini.backends.calls.callers import INTERNAL_ERROR, LEVELS, METHOD_NOT_FOUND, AskFn, Clients, RpcError
 from gatemini.model import Json
 from gatemini.protocol.questions.translation import ROOTS
 

@@ -17,7 +17,7 @@ import anyio.abc
 from anyio.abc import TaskStatus
 from mcp.server.request_state import AESGCMRequestStateCodec
 
-from gatemini.backends.callers import INTERNAL_ERROR, RpcError
+from gatemini.backends.calls.callers import INTERNAL_ERROR, RpcError
 from gatemini.model import Json
 from gatemini.protocol.relay import Relay
 
@@ -60,7 +60,7 @@ class Stay:
     changed: anyio.Event = field(default_factory=anyio.Event)
     taken_up: anyio.Event = field(default_factory=anyio.Event)
     """Set while a call of the client waits for the chain, not while it is parked."""
-    asked: int = 0
+    questions_sent: int = 0
 
     def give(self, answers: Mapping[str, Any]) -> None:
         """Pass on the user's answers by request; requests without one stay open."""
@@ -175,8 +175,8 @@ class Parking:
         """Send a request to the client with the answer to its call; return what it answers when it calls again."""
         if id(stay) not in self._waiting and len(self._waiting) >= MOST_PARKED:
             raise RpcError(INTERNAL_ERROR, f"{MOST_PARKED} chains wait for their users already")
-        stay.asked += 1
-        key = f"q{stay.asked}"
+        stay.questions_sent += 1
+        key = f"q{stay.questions_sent}"
         question = stay.questions[key] = Question(method, params)
         self._waiting.add(id(stay))
         stay.changed.set()

@@ -14,7 +14,7 @@ from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
-from gatemini.backends.callers import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from gatemini.backends.calls.callers import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from gatemini.model import Json
 
 ELICIT = "elicitation/create"
@@ -65,8 +65,8 @@ def question(method: str, params: Json, can: Json, version: str) -> Request:
     try:
         read: Request = _REQUESTS[method].model_validate(request)  # type: ignore[assignment]
         if modern:
-            asked = {"resultType": "input_required", "inputRequests": {"q": request}}
-            methods.serialize_server_result("tools/call", version, asked)
+            question = {"resultType": "input_required", "inputRequests": {"q": request}}
+            methods.serialize_server_result("tools/call", version, question)
     except ValidationError as exc:
         raise RpcError(INVALID_PARAMS, f"the question cannot be read: {first_fault(exc)}") from exc
     return read

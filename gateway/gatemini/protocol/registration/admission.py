@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import httpx2
 
-from gatemini.backends.callers import Caller, RpcError
+from gatemini.backends.calls.callers import Caller, RpcError
 from gatemini.config.model.cli_template import TemplateError, words_of
 from gatemini.config.model.schema import BackendConfig, RegistrationConfig
 from gatemini.config.variables.redaction import Redactor

@@ -11,11 +11,11 @@ from typing import Any
 
 import anyio.to_thread
 
-from gatemini.backends.callers import NOBODY, Caller
+from gatemini.backends.calls.callers import NOBODY, Caller
 from gatemini.backends.manager import Manager
 from gatemini.config.registered_backend import dynamic_backend
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, RESERVED, backend_identifier, short_name
-from gatemini.errors import BackendNotFound, RegistrationRefused
+from gatemini.errors import BackendError, BackendNotFound, RegistrationRefused
 from gatemini.model import Json
 from gatemini.protocol.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
 from gatemini.protocol.registration.admission import Admission
@@ -45,11 +45,12 @@ class Registration:
         self._dynamic -= self.configured
 
     async def register(self, arguments: Any, caller: Caller = NOBODY) -> Json:
-        """Return `{"backend","tools":N,"names":[…]}`; nothing stays registered on failure. `caller` may be sent a
-        request.
+        """Return `{"backend","tools":N,"names":[…]}`; on failure what was registered before stays, and nothing else.
+
+        `caller` may be sent a request.
         """
-        asked, _ = read_arguments(REGISTER_MANUAL, arguments)
-        template = asked["manual_call_template"]
+        given, _ = read_arguments(REGISTER_MANUAL, arguments)
+        template = given["manual_call_template"]
         if "adapter_file" in template:
             await self.admission.may_read(template["adapter_file"], caller)
         config = await anyio.to_thread.run_sync(dynamic_backend, template)
@@ -63,10 +64,11 @@ class Registration:
         self._check_room(name, config.namespace)  # the user may have taken minutes to consent
         self._changing[name] = "registered"
         try:
+            tools = await self.backends.add_and_wait(config)
+        except BackendError as error:
             if name in self._dynamic:
-                self._dynamic.discard(name)
-                await self.backends.remove(name)
-            tools = await self.backends.add_and_wait(config, dynamic=True)
+                error.hint = f"{error.hint}; the backend that was registered as {name} before runs on"
+            raise
         finally:
             del self._changing[name]
         self._dynamic.add(name)
@@ -78,8 +80,8 @@ class Registration:
 
     async def deregister(self, arguments: Any) -> Json:
         """Return `{"backend","removed":N}`, for dynamic backends only."""
-        asked, _ = read_arguments(DEREGISTER_MANUAL, arguments)
-        name: str = asked["manual_name"]
+        given, _ = read_arguments(DEREGISTER_MANUAL, arguments)
+        name: str = given["manual_name"]
         self._check_free(name)
         if name not in self._dynamic:
             if self._is_configured(name):

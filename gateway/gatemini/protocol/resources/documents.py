@@ -217,8 +217,8 @@ def _tool(view: View, rest: str) -> tuple[str, str]:
 
 
 def _backend(view: View, rest: str) -> tuple[str, str]:
-    asked, _, part = rest.partition("/")
-    name = unquote(asked)
+    encoded, _, part = rest.partition("/")
+    name = unquote(encoded)
     if name not in backend_names(view):
         error = view.registry.backend_missing(name)
         raise ResourceNotFound(error.message + (f". {error.hint}" if error.hint else ""))
@@ -257,6 +257,7 @@ def _said(view: View, name: str, status: BackendStatus | None) -> Json:
         said["instructions"] = visible(text, lines=True)
     for kind in ("resource", "prompt"):
         offers = [o for o in (status.offers if status is not None else ()) if o.kind == kind]
+        offers = [o for o in offers if view.shows is None or view.shows(o)]
         if offers:
             said[f"{kind}s"] = [_offer(offer) for offer in offers]
     for part in fit_parts(said, tuple(said), view.room.plain // 2):

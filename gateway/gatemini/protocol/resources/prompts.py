@@ -105,7 +105,7 @@ def _largest(view: View) -> Tool:
 
 
 def _find_tool(view: View, index: SearchIndex, task: str, meaning: Meaning | None) -> str:
-    found = index.search(task, limit=_CANDIDATES, meaning=meaning).hits
+    found = index.search(task, limit=_CANDIDATES, meaning=meaning, shows=view.shows).hits
     hits = [hit for hit in found if not isinstance(hit.tool, Offer)][:_MATCHES]
     if not hits:
         return f"No tool matches {first_sentence(task)!r}. Try other words with search_tools, or read gatemini://tools.\n"

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from gatemini.backends.status import BackendStatus
-from gatemini.model import Json
+from gatemini.model import Json, Tool
 from gatemini.output.store.results import ResultStore
 from gatemini.protocol.answers.backend_facts import NO_FACTS, Facts
 from gatemini.protocol.answers.fitting import fit_names, shown, size_of
@@ -43,6 +43,8 @@ class View:
     """Removes secrets from a text before a part of it is shown: half a secret is one too."""
     room: SizeLimit = UNKNOWN.result
     """Size of a result that the client takes, and of any resource."""
+    shows: Callable[[Tool], bool] | None = None
+    """Whether the client finds a tool, resource or prompt of a backend; `registry` holds only tools that it finds."""
 
 
 def backend_rows(view: View) -> list[Json]:

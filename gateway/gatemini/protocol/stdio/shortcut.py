@@ -29,7 +29,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gatemini.backends.callers import AskFn
+from gatemini.backends.calls.callers import AskFn
 from gatemini.model import Json
 from gatemini.protocol.asking import asks_now
 from gatemini.protocol.questions.translation import can_be_asked

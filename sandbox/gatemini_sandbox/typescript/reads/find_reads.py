@@ -1,15 +1,16 @@
-"""Find what code reads from the results of tool calls without asking whether it is there."""
+"""Find what code reads from the results of tool calls."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final
 
+import msgspec
 from tree_sitter import Node
 
-from gatemini_sandbox.messages import Read, Source
+from gatemini_sandbox.messages import Read, ReadKind, Source
 from gatemini_sandbox.typescript.nodes import arguments_of, text
 from gatemini_sandbox.typescript.parse import parse
 from gatemini_sandbox.typescript.positions import SourceText
@@ -18,7 +19,7 @@ from gatemini_sandbox.typescript.reads.method_calls import PAIRED, called, membe
 from gatemini_sandbox.typescript.reads.origins import Origins
 from gatemini_sandbox.typescript.reads.parts import Origin, values_in
 from gatemini_sandbox.typescript.reads.scopes import Scopes
-from gatemini_sandbox.typescript.reads.uses import Use, Uses
+from gatemini_sandbox.typescript.reads.uses import NUMBERS, Use, Uses
 
 MOST_CODE: Final = 32 * 1024
 """Characters of code that are read for this."""
@@ -50,14 +51,18 @@ class _Finder:
         self._whole = self._asked_whole()
 
     def run(self) -> list[Read]:
-        seen = [*self._accesses(), *self._patterns()]
-        asked = {name for _, name, _, use in seen if use == "asked"} | self._asked()
+        seen = [*self._accesses(), *self._patterns(), *self._loops()]
+        elsewhere = self._asked()
+        asked = {name for _, name, _, use in seen if use == "asked"} | elsewhere
         found: list[Read] = []
         for node, name, origin, use in seen:
-            if use in ("taken", "sifted") and name not in asked and len(found) < MOST_READS:
-                read = self._read(node, name, origin, use)
-                if read is not None:
-                    found.append(read)
+            if not use or name in (elsewhere if use == "asked" else asked) or len(found) == MOST_READS:
+                continue
+            read = self._read(node, name, origin, use)
+            if read is not None:
+                found.append(read)
+                if use in NUMBERS:
+                    found.append(msgspec.structs.replace(read, kind=use))
         return sorted(found, key=lambda read: (read.line, read.column))
 
     # -- candidates -----------------------------------------------------------------------------------
@@ -69,13 +74,15 @@ class _Finder:
                 owner, name = node.child_by_field_name("object"), member_name(node)
                 if owner is None or name is None:
                     continue
-                if node.child_by_field_name("optional_chain") is not None or _is_written(node):
+                if _is_written(node):
                     yield node, name, None, "asked"
                     continue
                 use = self._uses.of(node)
-                if use == "taken" and self._maybe_sifted and _is_item(node):
+                if node.child_by_field_name("optional_chain") is not None or (
+                    use == "taken" and self._maybe_sifted and _is_item(node)
+                ):
                     use = "asked"
-                yield node, name, self._origins.of(owner) if use != "asked" else None, use
+                yield node, name, self._origins.of(owner) if use else None, use
 
     def _patterns(self) -> Iterator[tuple[Node, str, Origin, Use]]:
         """`const { name } = x`, also as a parameter."""
@@ -84,11 +91,25 @@ class _Finder:
             if len(binding.givers) != 1 or not giver.steps or not isinstance(giver.steps[-1], str):
                 continue
             name, use = giver.steps[-1], self._uses.of_name(binding.node)
-            if use == "asked":
-                yield binding.node, name, None, use
-                continue
             whole = replace(giver, steps=giver.steps[:-1])
             yield binding.node, name, self._origins.given(whole), use
+
+    def _loops(self) -> Iterator[tuple[Node, str, Origin, Use]]:
+        """`for (… of x)`; `[...x]` and `const [a] = x`, which is all that text is taken apart by on purpose."""
+        found: list[tuple[Node | None, Use]] = []
+        for node in self._scopes.nodes.get("for_in_statement", []):
+            if any(child.type == "of" for child in node.children):
+                found.append((node.child_by_field_name("right"), "looped"))
+        for node in self._scopes.nodes.get("spread_element", []):
+            if node.parent is not None and node.parent.type != "object":
+                found.append((node.named_children[0], "called"))
+        for node in self._scopes.nodes.get("variable_declarator", []):
+            name = node.child_by_field_name("name")
+            if name is not None and name.type == "array_pattern":
+                found.append((node.child_by_field_name("value"), "called"))
+        for value, use in found:
+            if value is not None:
+                yield value, "", self._origins.of(value), use
 
     def _asked(self) -> set[str]:
         """Names that code asks for in other ways, or gives to objects itself."""
@@ -139,10 +160,11 @@ class _Finder:
             except Uncertain:
                 return None
             sources.append(Source(value.site.backend, value.site.tool, path))
-        line, column = self._submitted.position(node.start_byte)
-        kind: Literal["plain", "sifted", "paired"] = (
-            "sifted" if use == "sifted" else "paired" if _is_paired(node) else "plain"
-        )
+        place = node.child_by_field_name("property") if use == "called" else node
+        line, column = self._submitted.position((place or node).start_byte)
+        kind: ReadKind = "paired" if _is_paired(node) else "plain"
+        if use in ("asked", "entered", "sifted", "called", "looped"):
+            kind = use
         return Read(line, column, " ".join(text(node).split())[:SHOWN], name, kind, sources)
 
 

@@ -1,4 +1,4 @@
-"""Trace an expression back to the tool calls that its value comes from.
+"""RecordedCalls an expression back to the tool calls that its value comes from.
 
 What is not certain has no origin (None): a member read of it is not looked at.
 """

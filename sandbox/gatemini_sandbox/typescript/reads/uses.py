@@ -7,13 +7,17 @@ from typing import Final, Literal
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
-from gatemini_sandbox.typescript.nodes import WRAPPERS, text
+from gatemini_sandbox.typescript.nodes import WRAPPERS, arguments_of, text
 from gatemini_sandbox.typescript.reads.method_calls import EACH, callback_of, called, member_name
 from gatemini_sandbox.typescript.reads.origins import Origins
 
-Use = Literal["asked", "taken", "sifted", ""]
-"""Asked whether it is there; taken as if it were; what a filter decides by; nothing that matters."""
+Use = Literal["asked", "taken", "number", "added", "dated", "entered", "sifted", "called", "looped", ""]
+"""Asked whether it is there; taken as if it were; taken as a number, added to a number, given to `new Date`; a member of
+it is read, which throws where it is not there; what a filter decides by; called as a method; gone through by
+`for … of`; nothing that matters."""
+NUMBERS: Final[frozenset[Use]] = frozenset(["number", "added", "dated"])
 
+_BY_WEIGHT: Final[tuple[Use, ...]] = ("asked", "number", "added", "dated", "taken", "entered")
 MOST_NAMES: Final = 8
 _ASKING: Final = frozenset(["Boolean", "isNaN", "isFinite"])
 _TAKING: Final = frozenset(["String", "Number", "parseInt", "parseFloat", "BigInt"])
@@ -65,7 +69,9 @@ class Uses:
         if kind in ("member_expression", "subscript_expression"):
             if child == field_of("index"):
                 return "taken"
-            return "asked" if field_of("optional_chain") is not None else ""
+            return "asked" if field_of("optional_chain") is not None else "entered"
+        if kind == "call_expression":
+            return "called"
         if kind == "binary_expression":
             return self._operand(parent, child, names)
         if kind == "unary_expression":
@@ -78,8 +84,8 @@ class Uses:
         if kind in ("variable_declarator", "assignment_expression"):
             return self._named(parent, child, names)
         if kind == "augmented_assignment_expression":
-            return "taken" if child == field_of("right") else "asked"
-        if kind in ("template_substitution", "pair", "object", "array", "switch_statement"):
+            return self._calculated(parent, child) if child == field_of("right") else "asked"
+        if kind in ("template_substitution", "pair", "object", "array", "spread_element", "switch_statement"):
             return self._in_list(parent) if kind == "array" else "taken"
         if kind == "arguments":
             return self._passed(parent, child)
@@ -105,7 +111,32 @@ class Uses:
             )
         if sign in ("in", "instanceof"):
             return "asked"
-        return "taken" if sign in _ARITHMETIC else ""
+        return self._calculated(parent, child) if sign in _ARITHMETIC else ""
+
+    def _calculated(self, parent: Node, child: Node) -> Use:
+        """`a - b`, `a += b` and the like: what is taken for a number surely."""
+        sides = (parent.child_by_field_name("left"), parent.child_by_field_name("right"))
+        other = next((side for side in sides if side is not None and side != child), None)
+        operator = parent.child_by_field_name("operator")
+        sign = "" if operator is None else operator.type.removesuffix("=") or operator.type
+        if sign in ("-", "*", "/", "%", "**"):
+            return "number"
+        if other is None or not self._is_number(other):
+            return "taken"
+        return "added" if sign == "+" else "number"
+
+    def _is_number(self, node: Node) -> bool:
+        """Whether an expression surely is a number or a date: written so, or a sum that begins as one."""
+        if node.type == "number" or (node.type == "new_expression" and text(node).startswith("new Date")):
+            return True
+        binding = self._origins.scopes.by_use.get(node.id) if node.type == "identifier" else None
+        if binding is None or not binding.givers:
+            return False
+        giver = binding.givers[0]
+        if giver.kind == "parameter" and giver.place == 0 and (call := callback_of(giver.node)) is not None:
+            given = arguments_of(call)
+            return called(call)[1] == "reduce" and len(given) == 2 and given[1].type == "number"
+        return giver.kind == "value" and giver.node.type == "number"
 
     def _decides(self, node: Node) -> bool:
         """Whether all of `a && b && c` is what a filter decides by."""
@@ -131,7 +162,7 @@ class Uses:
         if binding.has_default:
             return "asked"
         found = {self.of(use, names - 1) for use in binding.uses}
-        return "asked" if "asked" in found else "taken" if "taken" in found else ""
+        return next((use for use in _BY_WEIGHT if use in found), "")
 
     def _in_list(self, array: Node) -> Use:
         """An item of a list that is sifted next, `[a, b].filter(Boolean)`, may be missing."""
@@ -144,6 +175,8 @@ class Uses:
             return ""
         if call.type == "new_expression":
             made = call.child_by_field_name("constructor")
+            if made is not None and text(made) == "Date" and len(arguments_of(call)) == 1:
+                return "dated"
             return "taken" if made is not None and text(made) in _MADE_FROM else ""
         function = call.child_by_field_name("function")
         if function is None:

@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.wasm import functions
 from gatemini_sandbox.errors import GuestTampered
-from gatemini_sandbox.webassembly.module import (
+from gatemini_sandbox.webassembly.patched_module import (
     ARGUMENT_CHECK,
     CODE_SECTION,
     GLOBAL_SET,

@@ -1,6 +1,6 @@
 """Run the programs of many chains: parse them, step their guests on threads of its own, read what they say.
 
-The same class serves a sandbox process (process.py) and `isolation: thread` (link.py). Requests come in by `handle`,
+The same class serves a sandbox process (process.py) and `isolation: thread` (worker_handle.py). Requests come in by `handle`,
 which never blocks; answers leave by the `emit` callback, from any thread.
 """
 
@@ -75,7 +75,7 @@ class _Chain:
         self.busy = self.dropped = False
 
 
-class Core:
+class Worker:
     """The engine with its guests. Making one loads the engine and boots the image: about 0.2 s, or two seconds
     more where the modules must be compiled; raises SandboxError. `start_threads` must follow."""
 

@@ -12,6 +12,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from gatemini.chain.replay.call_text import shown
 from gatemini.chain.replay.journal_file import LARGE_BYTES, JournalFile
 from gatemini.chain.replay.outcome import Fate, Outcome
@@ -42,9 +44,12 @@ class Meter:
         return self.bytes > MOST_BYTES
 
 
-@dataclass(slots=True)
-class Entry:
-    """One message of the code: what was asked, and what became of it. `id` is its place in order of issue."""
+class Entry(msgspec.Struct, gc=False):
+    """One message of the code: its call, and what became of it. `id` is its place in order of issue.
+
+    Journals hold thousands of them for an hour. They form no cycles, and the collector need not walk through them:
+    with 15,000 it took 88 ms, as long as ten chains of 50 calls.
+    """
 
     id: int
     name: str
@@ -65,7 +70,7 @@ class Entry:
     """Its answer is not kept here: it is read once more where it came from."""
     place: int = 0
     """Its place in order of completion."""
-    inner: Trace | None = None
+    inner: RecordedCalls | None = None
     """The run of a composite tool."""
 
     @property
@@ -107,7 +112,7 @@ class Entry:
         )
 
     @classmethod
-    def of(cls, record: Called, inner: Trace | None) -> Entry:
+    def of(cls, record: Called, inner: RecordedCalls | None) -> Entry:
         """Return the call of a record; `inner` is its composite tool's run so far."""
         return cls(
             record.id,
@@ -129,7 +134,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Trace:
+class RecordedCalls:
     """One run of code: its start, its calls by id, the batches of answers it got."""
 
     meter: Meter = field(default_factory=Meter)
@@ -185,9 +190,9 @@ class Trace:
             self._write(entry)
         return entry
 
-    def inner(self, entry: Entry, source: bytes) -> Trace:
+    def inner(self, entry: Entry, source: bytes) -> RecordedCalls:
         """Begin the trace of a composite tool's run."""
-        entry.inner = Trace(self.meter, source, (*self.path, entry.id), self.file)
+        entry.inner = RecordedCalls(self.meter, source, (*self.path, entry.id), self.file)
         if self.file is not None:
             self.file.put(Opened(entry.inner.path, source))
         return entry.inner

@@ -1,4 +1,4 @@
-"""The gateway's end of one core: a sandbox process behind a socket, or the same core on threads of this process.
+"""The gateway's end of one worker: a sandbox process behind a socket, or a worker on threads of this process.
 
 Everything here runs on the event loop but `make_ready`, which blocks. A process that ends, lies, or does not end a
 chain it was to drop is killed; each of its chains then ends with WorkerLost's text.
@@ -68,10 +68,10 @@ class Listener(Protocol):
         ...
 
 
-class Link:
-    """One core with the sessions that are open in it."""
+class WorkerHandle:
+    """One worker with the sessions that are open in it."""
 
-    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[Link], None]) -> None:
+    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[WorkerHandle], None]) -> None:
         self.settings = settings
         self.lane = lane
         self.ready = self.gone = False
@@ -183,10 +183,10 @@ class Link:
         self._on_change(self)
 
 
-class ProcessLink(Link):
+class ProcessWorker(WorkerHandle):
     """A sandbox process."""
 
-    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[Link], None]) -> None:
+    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[WorkerHandle], None]) -> None:
         super().__init__(settings, lane, on_change)
         self._child: spawn.Child | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -333,5 +333,5 @@ _ERRORS = {kind.code: kind for kind in (GuestMissing, GuestTampered, HostExhaust
 
 
 def error_of(refused: Refused) -> SandboxError:
-    """The error a core met, as itself."""
+    """The error that a worker met, as itself."""
     return _ERRORS.get(refused.code, SandboxError)(refused.text)

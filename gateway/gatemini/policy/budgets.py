@@ -1,0 +1,71 @@
+"""Count the calls of sessions, and deny those beyond the budgets."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gatemini.config.model.policy import BudgetConfig
+from gatemini.policy.decision import Decision
+from gatemini.policy.facts import CallFacts
+
+MINUTE = 60.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """What one session has called so far."""
+
+    calls: int = 0
+    writes: int = 0
+    recent: deque[float] = field(default_factory=deque)
+    """When the calls of the last minute were made, by the monotonic clock; kept where a budget needs it."""
+
+
+class Budgets:
+    """The counts of all sessions. They outlive a change of the configuration."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.config = BudgetConfig()
+        self._clock = clock
+        self._sessions: dict[str, Counts] = {}
+
+    def of(self, session: str) -> Counts:
+        return self._sessions.get(session) or self._sessions.setdefault(session, Counts())
+
+    def end_session(self, session: str) -> None:
+        self._sessions.pop(session, None)
+
+    def count(self, facts: CallFacts) -> None:
+        """Count an admitted call."""
+        counts = self.of(facts.session)
+        counts.calls += 1
+        counts.writes += not facts.hints.read_only
+        if self.config.calls_per_minute is not None:
+            counts.recent.append(self._clock())
+
+    def refusal(self, facts: CallFacts) -> Decision | None:
+        """Return the denial of a call that would be one too many."""
+        config, counts = self.config, self.of(facts.session)
+        if config.calls_per_session is not None and counts.calls >= config.calls_per_session:
+            return _spent("calls_per_session", f"the session has made its {config.calls_per_session} calls")
+        writes = config.writes_per_session
+        if writes is not None and counts.writes >= writes and not facts.hints.read_only:
+            return _spent(
+                "writes_per_session", f"the session has made its {writes} calls that may change something"
+            )
+        if config.calls_per_minute is not None:
+            now = self._clock()
+            while counts.recent and counts.recent[0] <= now - MINUTE:
+                counts.recent.popleft()
+            if len(counts.recent) >= config.calls_per_minute:
+                wait = counts.recent[0] + MINUTE - now
+                reason = f"{config.calls_per_minute} calls were made within a minute; the next may be made in {wait:.0f} s"
+                return _spent("calls_per_minute", reason)
+        return None
+
+
+def _spent(budget: str, reason: str) -> Decision:
+    return Decision("deny", f"policy.budgets.{budget}", reason)

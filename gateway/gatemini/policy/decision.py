@@ -1,0 +1,41 @@
+"""The decision about one call: allow, deny or ask, the rule that made it, and the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Action = Literal["allow", "deny", "ask"]
+Channel = Literal["client", "console", "webhook"]
+CHANNELS: tuple[Channel, ...] = ("client", "console", "webhook")
+
+_STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How an approval is asked for: `remember` is `call`, `session` or seconds; `via` the channels in order."""
+
+    remember: Literal["call", "session"] | float = "call"
+    via: tuple[Channel, ...] = CHANNELS
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`rule` names the rule or step that decided, for errors, the audit and `policy explain`."""
+
+    action: Action
+    rule: str
+    reason: str = ""
+    ask: Ask = Ask()
+
+
+def stricter(one: Decision, other: Decision | None) -> Decision:
+    """Return the stricter decision; of two that ask, the first with the reasons and the common channels of both."""
+    if other is None or _STRICTNESS[other.action] < _STRICTNESS[one.action]:
+        return one
+    if one.action != "ask" or other.action != "ask":
+        return other if _STRICTNESS[other.action] > _STRICTNESS[one.action] else one
+    via = tuple(channel for channel in one.ask.via if channel in other.ask.via)
+    reasons = "; ".join(reason for reason in (one.reason, other.reason) if reason)
+    return replace(one, rule=f"{one.rule}, {other.rule}", reason=reasons, ask=replace(one.ask, via=via))

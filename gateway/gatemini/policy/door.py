@@ -1,0 +1,230 @@
+"""The door to backends: decide about every call before it leaves, and record how it ended.
+
+`chain/invoke.py` alone asks it, for the calls of every tier. A decision is a pure function of the facts; the steps are
+methods of `Door` in the order in which they apply. A new step goes into its own folder and is called from its method.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from gatemini.config.model.policy import PolicyConfig
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, spoken
+from gatemini.errors import PolicyDenied
+from gatemini.model import Json, Tool
+from gatemini.policy.budgets import Budgets
+from gatemini.policy.decision import Decision, stricter
+from gatemini.policy.facts import CallEnd, CallFacts
+from gatemini.policy.principal import Principal
+from gatemini.policy.rules.globs import compile_globs, tool_names
+from gatemini.policy.rules.hints import HARMLESS
+from gatemini.policy.rules.rules import Rules
+from gatemini.policy.visibility import Listing, Listings
+from gatemini.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The ways to the person behind a call: the client's capabilities and `ask`, which sends it a request.
+
+    `pause()` stops the chain's clock for the length of its context.
+    """
+
+    can: Json = field(default_factory=dict)
+    ask: Callable[[str, Json], Awaitable[Json]] | None = None
+    pause: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+@dataclass(slots=True)
+class Admission:
+    """One admitted call; `settle` ends it."""
+
+    door: Door
+    facts: CallFacts
+    decision: Decision
+    seq: int | None = None
+    """The number of its intent record."""
+    revision: str = ""
+    """The policy under which it was admitted."""
+
+
+class Door:
+    """The decisions of one gateway. A changed configuration applies to the next call, also of running chains."""
+
+    def __init__(self, policy: PolicyConfig) -> None:
+        self.budgets = Budgets()
+        self._listings = Listings(self.visible)
+        self.set_policy(policy)
+
+    def set_policy(self, policy: PolicyConfig) -> None:
+        """Put other rules in force; what sessions have called so far still counts."""
+        self.rules = Rules(policy)
+        self.budgets.config = policy.budgets
+        self.changed()
+
+    def changed(self) -> None:
+        """Decide anew which tools are shown, because rules or pins have changed."""
+        self._listings.clear()
+
+    @property
+    def revision(self) -> str:
+        """Hash of the policy in force; stands in every record of the audit."""
+        return self.rules.revision
+
+    # -- what invoke calls ---------------------------------------------------------------------------
+
+    def facts(self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str) -> CallFacts:
+        """Return the facts of a call. A backend's own annotations count only as far as it is trusted."""
+        return CallFacts(
+            tool.backend,
+            tool.name,
+            tool.qualified,
+            arguments,
+            tool.tags,
+            self.rules.hints.of(tool),
+            who,
+            session,
+            chain,
+            time.time(),
+        )
+
+    async def admit(self, facts: CallFacts, reach: Reach) -> Admission:
+        """Admit the call. Raises PolicyDenied, ApprovalDenied or ApprovalPending; then nothing may be sent."""
+        decision = self.judge(facts)
+        if decision.action == "ask":
+            await self._approval(facts, decision, reach)
+            again = self.judge(facts)  # the rules and the session may have changed while it waited
+            decision = again if again.action == "deny" else decision
+        if decision.action == "deny":
+            raise self._refused(facts, decision)
+        admission = Admission(self, facts, decision, revision=self.revision)
+        self._count(facts)
+        await self._intent(admission)
+        return admission
+
+    def holds(self, admission: Admission | None) -> bool:
+        """Whether a call was admitted under the policy in force; else it must be admitted again before it leaves."""
+        return admission is not None and admission.door is self and admission.revision == self.revision
+
+    def settle(self, admission: Admission, end: CallEnd) -> None:
+        """Note how an admitted call ended: its labels, then its outcome record. Never raises."""
+        self._label(admission, end)
+        self._outcome(admission, end)
+
+    def foresee(self, facts: CallFacts) -> None:
+        """Raise PolicyDenied for a call of a dry run that would be denied; nothing is asked or counted."""
+        if (decision := self.judge(facts)).action == "deny":
+            raise self._refused(facts, decision)
+
+    def visible(self, tool: Tool, who: Principal) -> bool:
+        """Whether search, lists, types and completion show the tool: some arguments could be allowed or asked for."""
+        return self.possible(tool, who).action != "deny"
+
+    def listing(self, registry: Registry, who: Principal) -> Listing:
+        """Return the tools that a principal finds."""
+        return self._listings.of(registry, who, time.time())
+
+    def refuse_unlisted(self, tool: Tool, who: Principal) -> None:
+        """Raise PolicyDenied for a tool that has not been listed yet, if it is denied whatever its hints will be."""
+        facts = self.facts(tool, {}, who, "", "")
+        refusal = self._grant(facts) or self.rules.possible(tool, HARMLESS, who, facts.at)
+        if refusal.action == "deny":
+            raise self._refused(facts, refusal)
+
+    def refuse_hidden(self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str) -> None:
+        """Raise PolicyDenied if no arguments could be allowed: an error about them would describe a hidden tool."""
+        decision = self.possible(tool, who)
+        if decision.action == "deny":
+            raise self._refused(self.facts(tool, arguments, who, session, chain), decision)
+
+    def possible(self, tool: Tool, who: Principal) -> Decision:
+        """Return the least strict decision that a call of the tool could get from this principal now."""
+        facts = self.facts(tool, {}, who, "", "")
+        for step in (self._grant, self._pins):
+            if (refusal := step(facts)) is not None:
+                return refusal
+        return self.rules.possible(tool, facts.hints, who, facts.at)
+
+    # -- the decision: pure ----------------------------------------------------------------------------
+
+    def judge(self, facts: CallFacts) -> Decision:
+        """Return the decision about a call as things are now; nothing is asked, counted or written."""
+        for step in (self._session, self._grant, self._pins):
+            if (refusal := step(facts)) is not None:
+                return refusal
+        decision = self._rules(facts)
+        return decision if decision.action == "deny" else stricter(decision, self._flow(facts))
+
+    def _session(self, facts: CallFacts) -> Decision | None:
+        """Deny a call beyond the session's budgets. A composite tool counts by the calls that it makes."""
+        return None if facts.backend == COMPOSITE_BACKEND else self.budgets.refusal(facts)
+
+    def _grant(self, facts: CallFacts) -> Decision | None:
+        """Deny what the client's own grant leaves out."""
+        grant = facts.who.grant
+        if grant is None:
+            return None
+        names = tool_names(facts.backend, facts.tool, facts.qualified)
+        if grant.backends is not None and facts.backend not in grant.backends:
+            return Decision("deny", "the client's grant", f"it has no backend {spoken(facts.backend)}")
+        if grant.deny and any(map(compile_globs(grant.deny), names)):
+            return Decision("deny", "the client's grant", "it leaves this tool out")
+        if grant.allow is not None and not any(map(compile_globs(grant.allow), names)):
+            return Decision("deny", "the client's grant", "it does not have this tool")
+        return None
+
+    def _pins(self, facts: CallFacts) -> Decision | None:
+        """Deny a tool that is not as it was approved."""
+        return None
+
+    def _rules(self, facts: CallFacts) -> Decision:
+        """Decide by the first rule that matches, else by the default."""
+        counts = self.budgets.of(facts.session)
+        return self.rules.decide(facts, counts)
+
+    def _flow(self, facts: CallFacts) -> Decision | None:
+        """Ask about or deny a call that could send what the session has read; None: no objection."""
+        return None
+
+    # -- what follows a decision -------------------------------------------------------------------------
+
+    async def _approval(self, facts: CallFacts, decision: Decision, reach: Reach) -> None:
+        """Wait for a person's approval. Raises ApprovalDenied or ApprovalPending."""
+        why = f"it must be approved ({', '.join(decision.ask.via)}), and nothing can ask for that"
+        reason = f"{decision.reason}; {why}" if decision.reason else why
+        raise self._refused(facts, Decision("deny", decision.rule, reason))
+
+    def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
+        """Record a refusal and return its error."""
+        return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
+
+    def _count(self, facts: CallFacts) -> None:
+        """Count an admitted call towards the session's budgets."""
+        if facts.backend != COMPOSITE_BACKEND:
+            self.budgets.count(facts)
+
+    async def _intent(self, admission: Admission) -> None:
+        """Write the intent record, without which nothing leaves under `on_failure: block`."""
+
+    def _label(self, admission: Admission, end: CallEnd) -> None:
+        """Add the labels of what was read to chain and session."""
+
+    def _outcome(self, admission: Admission, end: CallEnd) -> None:
+        """Write the outcome record."""
+
+    def end_session(self, session: str) -> None:
+        """Forget a session that has ended."""
+        self.budgets.end_session(session)
+
+
+def door_of(policy: PolicyConfig | None, before: Door | None) -> Door | None:
+    """Return the door for a configuration: the one before with its new rules, or None where there is no policy."""
+    if policy is None:
+        return None
+    if before is None:
+        return Door(policy)
+    before.set_policy(policy)
+    return before

@@ -1,0 +1,44 @@
+"""The principal of a call: the user and client program on behalf of which it is made."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Literal
+
+Transport = Literal["stdio", "socket", "http", "cli"]
+"""How a client is connected: a pipe of its own, the daemon's socket, streamable HTTP, or a command of the terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The limits of one client's grant over HTTP: globs of tools, and names of backends. None: no limit."""
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    backends: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """One principal. `id` is stable; `client` is the program's name as it says itself, or the client id of its token."""
+
+    id: str
+    client: str = ""
+    scopes: frozenset[str] = frozenset()
+    transport: Transport = "stdio"
+    grant: Grant | None = field(default=None)
+
+
+def _user() -> str:
+    uid = getattr(os, "getuid", None)
+    return f"uid:{uid()}" if uid is not None else f"user:{os.environ.get('USERNAME', '')}"
+
+
+def local(transport: Transport, client: str = "") -> Principal:
+    """Return the principal of a client that runs as the user of this process."""
+    return Principal(_user(), client, transport=transport)
+
+
+NOBODY = Principal("nobody")
+"""For calls without a client, which only tests make."""

@@ -1,0 +1,1 @@
+"""The rules of `policy`: compiled once, matched for every call."""

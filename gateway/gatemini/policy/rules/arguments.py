@@ -1,0 +1,145 @@
+"""Match the checked arguments of a call by JSON pointer.
+
+A matcher is about one value. Where the pointer leads through or to a list, it is about each element, so that a list
+cannot carry past a rule what a single value could not. The result has three states: a value of another type than the
+matcher is about, and a list of which only some elements match, are in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum, auto
+from typing import Any
+
+from gatemini.config.model.expressions import compile_pattern
+from gatemini.config.model.policy import ArgumentMatcher
+from gatemini.model import Json
+
+
+class Match(Enum):
+    """Whether a rule's matchers hold."""
+
+    YES = auto()
+    NO = auto()
+    DOUBT = auto()
+
+
+Test = Callable[[Any], Match]
+
+
+class ArgumentTest:
+    """The compiled matcher of one pointer."""
+
+    def __init__(self, pointer: str, matcher: ArgumentMatcher) -> None:
+        tokens = pointer.split("/")[1:]
+        self._tokens = tuple(token.replace("~1", "/").replace("~0", "~") for token in tokens)
+        self._tests = tuple(_tests(matcher))
+        self._whole = isinstance(matcher.equals, list)
+
+    def __call__(self, arguments: Json) -> Match:
+        found = {self._of(value) for value in _values(arguments, self._tokens, whole=self._whole)}
+        if len(found) == 1:
+            return found.pop()
+        return Match.DOUBT if found else Match.NO
+
+    def _of(self, value: Any) -> Match:
+        if value is _MISSING:
+            return Match.NO
+        found = {test(value) for test in self._tests}
+        if Match.NO in found:
+            return Match.NO
+        return Match.DOUBT if Match.DOUBT in found else Match.YES
+
+
+def compile_arguments(matchers: Mapping[str, ArgumentMatcher] | None) -> tuple[ArgumentTest, ...]:
+    return tuple(ArgumentTest(pointer, matcher) for pointer, matcher in (matchers or {}).items())
+
+
+_MISSING = object()
+
+
+def _values(value: Any, tokens: tuple[str, ...], *, whole: bool) -> Iterator[Any]:
+    """The values a pointer means; a list in its way stands for its elements, unless the pointer has an index there.
+
+    `whole`: a list at its end is one value. What is not there is `_MISSING`.
+    """
+    pending: list[tuple[Any, int]] = [(value, 0)]
+    while pending:
+        value, at = pending.pop()
+        if at == len(tokens):
+            if isinstance(value, list) and not whole:
+                pending += [(element, at) for element in value]
+            else:
+                yield value
+        elif isinstance(value, dict):
+            pending.append((value[tokens[at]], at + 1)) if tokens[at] in value else (yield _MISSING)
+        elif isinstance(value, list):
+            index = int(tokens[at]) if tokens[at].isdecimal() and len(tokens[at]) < 10 else None
+            if index is None:
+                pending += [(element, at) for element in value]
+            elif index < len(value):
+                pending.append((value[index], at + 1))
+            else:
+                yield _MISSING
+        else:
+            yield _MISSING
+
+
+def _tests(matcher: ArgumentMatcher) -> Iterator[Test]:
+    given = matcher.model_fields_set
+    if matcher.pattern is not None:
+        yield _pattern(matcher.pattern)
+    if "equals" in given:
+        yield _one_of((matcher.equals,))
+    if matcher.one_of is not None:
+        yield _one_of(matcher.one_of)
+    if matcher.max is not None:
+        yield _at_most(matcher.max)
+
+
+def _pattern(pattern: str) -> Test:
+    matches = compile_pattern(pattern)
+
+    def test(value: Any) -> Match:
+        if matches(value):
+            return Match.YES
+        return Match.NO if isinstance(value, str) and _is_unicode(value) else Match.DOUBT
+
+    return test
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the text can be encoded: half of a surrogate pair matches no pattern at all."""
+    return text.isascii() or text.encode("utf-8", "ignore").decode() == text
+
+
+def _one_of(wanted: tuple[Any, ...]) -> Test:
+    def test(value: Any) -> Match:
+        if any(_equal(value, one) for one in wanted):
+            return Match.YES
+        return Match.NO if any(_kind(value) is _kind(one) for one in wanted) else Match.DOUBT
+
+    return test
+
+
+def _at_most(most: float) -> Test:
+    def test(value: Any) -> Match:
+        if _kind(value) is not float:
+            return Match.DOUBT
+        return Match.YES if value <= most else Match.NO
+
+    return test
+
+
+def _kind(value: Any) -> type:
+    """The JSON type of a value: integers and other numbers are one, truth values another."""
+    return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Equality of JSON values: Python's takes `true` for 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return _kind(one) is _kind(other) and bool(one == other)

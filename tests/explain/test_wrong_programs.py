@@ -1,0 +1,150 @@
+"""Programs as agents get them wrong, run by a whole gateway: what the answer says so that one look corrects them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fixtures.running import answer, running_app
+from gatemini.app import App
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    async with running_app(tmp_path_factory.mktemp("wrong")) as running:
+        yield running
+
+
+PEOPLE = "demo.echo({ people: [{ id: 1 }], page: 2 })"
+PRICES = "const { rows } = await demo.echo({ rows: [{ sku: 'a', price: '1,200.50', n: '10' }, { sku: 'b', price: '30', n: '9' }] });\n"
+TIMES = "const { rows } = await demo.echo({ rows: [{ ts: 1772323200, at: '2026-03-01T00:00:00Z' }] });\n"
+ROWS = "const rows = await demo.rows({ n: 2 });\n"
+
+FAILING = {
+    "the method of a list on what holds one": (
+        f"return (await {PEOPLE}).map((p) => p.id);",
+        "is an object {people, page}, not an array: use (await demo.echo({ people: [{ id: 1 }], page: 2 })).people",
+    ),
+    "a member of a wrapper that is not there": (
+        f"const people = (await {PEOPLE}).results;\nreturn people.map((p) => p.id);",
+        "the result of demo.echo is an object {people, page}",
+    ),
+    "taking apart what is no list": (
+        f"const [first] = await {PEOPLE};\nreturn first;",
+        "the result is an object {people, page}, not an array: use .people",
+    ),
+    "an index below zero": (ROWS + "return rows[-1].id;", "write .at(-1)"),
+    "a match that is none": ("return 'a'.match(/b/)[0];", ".match(…) gives null where nothing matches"),
+    "a search without a result": (ROWS + "return rows.find((r) => r.id === 99).name;", ".find(…) gives undefined where nothing is found"),
+    "Python's append": (ROWS + "rows.append({ id: 9 });\nreturn rows;", "and has no function append: write list.push(value)"),
+    "Python's get": (ROWS + "return rows[0].get('name');", "write object.key, or object[key]"),
+    "lodash' sortBy": (ROWS + "return rows.sortBy('score');", "list.toSorted((a, b) => a.key - b.key)"),
+    "the json() of a response": (ROWS + "return await rows.json();", "the value itself: results arrive parsed"),
+    "Python's sum": (ROWS + "return sum(rows.map((r) => r.score));", "list.reduce((sum, x) => sum + x, 0)"),
+    "Python's is None": (ROWS + "if (rows is None) return 0;\nreturn 1;", "write `x === null`"),
+    "Python's elif": ("if (1) { return 1 }\nelif (2) { return 2 }", "write `else if` instead of elif"),
+    "a method of text on a number": ("const r = await demo.echo({ id: 7 });\nreturn r.id.padStart(5);", "write String(r.id).padStart(…)"),
+    "calls in a map without Promise.all": (
+        "const got = [1, 2].map((n) => demo.echo({ n }));\nreturn got.map((g) => g.n);",
+        "write `await Promise.all(xs.map(…))`",
+    ),
+    "Promise.all without its array": ("return await Promise.all(demo.echo({}), demo.echo({}));", "Promise.all takes one array"),
+    "await of an array": ("const [a] = await [demo.echo({ n: 1 })];\nreturn a.n;", "write `await Promise.all([…])`"),
+    "a line that goes on in the next": (
+        "const rows = await demo.rows({ n: 1 })\n(rows.length > 3) && console.log('many');\nreturn rows.length;",
+        "line 1 goes on in line 2, which begins with `(`",
+    ),
+    "a page of rows taken for the rows": (
+        "const h = await results.save([1, 2]);\nconst page = await results.rows(h);\nreturn page.filter((x) => x > 1);",
+        "results.rows gives an object: use page.rows",
+    ),
+    "JSON in a member": (
+        "const r = await demo.echo({ status: 200, body: '{\"users\": [1]}' });\nreturn r.body.users.map((u) => u);",
+        "r.body is text (\"{\\\"users\\\": [1]}\"); it holds JSON: use JSON.parse(r.body)",
+    ),
+    "JSON in each line": (
+        "const r = await demo.echo({ content: '{\"id\":1}\\n{\"id\":2}' });\nreturn r.map((x) => x.id);",
+        "it holds JSON in each line: use r.content.trim().split(\"\\n\").map((line) => JSON.parse(line))",
+    ),
+    "JSON behind a heading": (
+        "const r = await demo.echo({ content: 'Found 2:\\n[{\"id\": 1}, {\"id\": 2}]' });\nreturn r.map((x) => x.id);",
+        "use JSON.parse(r.content.slice(r.content.indexOf(\"[\"), r.content.lastIndexOf(\"]\") + 1))",
+    ),
+    "Python objects": (
+        "const r = await demo.echo({ content: \"[(Decimal('1.5'), 'x')]\" });\nreturn r.map((x) => x[0]);",
+        "it holds Python objects",
+    ),
+    "several reads of nothing in one line": (
+        "const t = await demo.echo({ content: 'a' });\nreturn t.rows[0][0];",
+        "t.rows is undefined",
+    ),
+}  # fmt: skip
+
+SILENT = {
+    "text that is added up": (PRICES + "return rows.reduce((sum, r) => sum + r.n, 0);", 'r.n is text ("10", line 2), which + joins: write Number(r.n)'),
+    "a sum of text in a loop": (PRICES + "let sum = 0;\nfor (const r of rows) sum += r.n;\nreturn sum;", "write Number(r.n)"),
+    "text that is sorted as numbers": (
+        PRICES + "return rows.sort((a, b) => b.price - a.price);",
+        'b.price is text ("1,200.50", line 2) and no number, so that calculating with it gives NaN',
+    ),
+    "text that is compared with a date": (TIMES + "return rows.filter((r) => r.at > new Date('2026-01-01'));", "write new Date(r.at)"),
+    "seconds that are taken for milliseconds": (TIMES + "return rows.map((r) => new Date(r.ts));", "write new Date(r.ts * 1000)"),
+    "the cursor of the next page under another spelling": (
+        "let cursor, n = 0;\ndo {\n  const page = await demo.echo({ items: [1], nextCursor: 'b' });\n  n++;\n  cursor = page.next_cursor;\n} while (cursor);\nreturn n;",
+        "page.next_cursor is undefined (line 5): the result of demo.echo is an object {items, nextCursor}; did you mean nextCursor?",
+    ),
+    "a loop over keys": (ROWS + "const out = [];\nfor (const r in rows) out.push(r.name);\nreturn out;", "write `for (const r of …)`"),
+    "a function in braces without return": (ROWS + "return rows.map((r) => { r.name });", "write `(r) => r.name` without braces"),
+    "a tool that is not called": ("const r = await demo.rows;\nreturn r.length;", "r is the tool demo.rows itself: call it"),
+    "what is spread and not there": ("const o = await demo.echo({ id: 1 });\nreturn { id: o.id, ...o.customer };", "o.customer is undefined (line 2)"),
+    "characters of a table": (
+        "const r = await demo.echo({ content: 'id,name\\n1,a' });\nlet n = 0;\nfor (const row of r.content) n++;\nreturn n;",
+        "the loop (line 3) goes through its characters",
+    ),
+    "a row that is a list": (
+        "const r = await demo.echo({ rows: [[1, 'a'], [2, 'b']] });\nreturn r.rows.map((row) => row.name);",
+        "an item of rows in the result of demo.echo is an array of 2 items",
+    ),
+}  # fmt: skip
+
+RIGHT = [
+    PRICES + "return rows.reduce((sum, r) => sum + Number(r.n), 0);",
+    PRICES + "return rows.map((r) => `${r.sku}: ` + r.n).join();",
+    PRICES + "return rows.filter((r) => r.n > 9).length;",
+    TIMES + "return rows.map((r) => new Date(r.ts * 1000)).length;",
+    TIMES + "return rows.filter((r) => r.at > '2026').length;",
+    "const page = await demo.echo({ items: [1], nextCursor: 'b' });\nreturn page.nextCursor ?? page.next_cursor;",
+    "const page = await demo.echo({ items: [1], nextCursor: 'b' });\nif (page.more) return 1;\nreturn 2;",
+    "const r = await demo.echo({ content: 'a,b\\nc,d' });\nreturn [...r.content].length;",
+    "const r = await demo.echo({ a: { b: 1 } });\ntry { return r.data.items; } catch { return r.a.b; }",
+    ROWS + "for (const at in rows) console.log(at.length);\nreturn 1;",
+    ROWS + "rows.map((r) => { console.log(r.id) });\nreturn 1;",
+]
+
+
+@pytest.mark.parametrize("title", FAILING)
+async def test_a_program_that_fails_is_told_what_to_change(app: App, title: str) -> None:
+    code, said = FAILING[title]
+    text, is_error, _ = await answer(app, code)
+    assert is_error, text
+    assert said in text
+
+
+@pytest.mark.parametrize("title", SILENT)
+async def test_a_program_that_runs_and_is_wrong_gets_a_note(app: App, title: str) -> None:
+    code, said = SILENT[title]
+    text, is_error, _ = await answer(app, code)
+    assert not is_error, text
+    assert said in text
+
+
+@pytest.mark.parametrize("code", RIGHT)
+async def test_a_program_that_is_right_gets_no_note(app: App, code: str) -> None:
+    text, is_error, _ = await answer(app, code)
+    assert not is_error, text
+    assert (
+        len([line for line in text.splitlines() if not line.startswith(("[console]", "0", "1", "x"))]) <= 1
+    ), text
