@@ -26,6 +26,7 @@ from gatemini.daemon.hello import MAX_HELLO_BYTES, Hello, Variables, read_hello
 from gatemini.daemon.listener import Listener, LockLost, peer_uid
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions import Sessions
+from gatemini.daemon.turns import Turns
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
 from gatemini.protocol.stdio.stdio_streams import READ_CHUNK
@@ -85,6 +86,7 @@ class Daemon:
             self.trouble["socket"] = self.place.fallback
         self.variables = Variables()
         self.connections: list[Connection] = []
+        self.turns = Turns()
         self.outdated = ""
         """The version that is installed, where it is not the running one."""
         self.restarting = False
@@ -269,7 +271,7 @@ class Daemon:
             hello.environ.clear()  # what the configuration does not name is not kept
             limit = self.app.loaded.config.daemon.max_requests_per_session
             try:
-                await connection.serve(self.app, session, limit, self.answers, begun)
+                await connection.serve(self.app, session, limit, self.turns, self.answers, begun)
             finally:
                 self.sessions.detach(hello.token, session, forget=connection.bye)
         finally:
