@@ -127,7 +127,7 @@ class App:
         self.seen = SeenResults(self.cache.seen)
         self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen)
         self.catalog = Catalog(
-            self.registry, self.index, self.tracker, self.facts, self.manager.names, self.embedding
+            self.registry, self.index, self.tracker, self.facts, self.manager.configured, self.embedding
         )
         self.history = SearchHistory(history_path(self.cache.path) if config.search.history else None)
         self._housekeeping = Housekeeping(
@@ -265,7 +265,7 @@ class App:
         listing = self.chain.listing(session.who)
         return View(
             listing.registry,
-            self.manager.statuses(),
+            self.manager.statuses(session.id),
             self.tracker,
             session.results,
             self.problems(),

@@ -14,7 +14,7 @@ from tests.fixtures.running import running_app
 from gatemini.app import App
 from gatemini.chain.replay.journal_file import Codec
 from gatemini.chain.replay.stored_journals import StoredJournals
-from gatemini.daemon.seal import Seal
+from gatemini.daemon.sessions.seal import Seal
 
 ONE = '{"tool": "demo.add", "arguments": {"a": 1, "b": 2}}'
 LOOP = "let n = 0; for (let i = 0; i < 50; i++) n = (await demo.add({ a: n, b: 1 })).sum; return n"

@@ -12,7 +12,7 @@ from gatemini.chain.replay.journal import KEPT_SECONDS, Journal, JournalBook, Se
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import MOST_BYTES, Entry
 from gatemini.chain.replay.stored_journals import CUT_OFF, StoredJournals
-from gatemini.daemon.seal import Seal
+from gatemini.daemon.sessions.seal import Seal
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool
 

@@ -12,6 +12,9 @@ from gatemini.backends.status import BackendStatus, State
 from gatemini.config.model.schema import BackendConfig, HealthConfig
 from gatemini.errors import BackendNotFound
 
+NO_SESSION = ""
+"""The owner of a registered backend whose session has ended: it is being stopped."""
+
 
 class BackendTable:
     """Backends by name, with the instances of dedicated ones."""
@@ -20,11 +23,34 @@ class BackendTable:
         self._health = health
         self._backends: dict[str, Backend] = {}
         self._instances: dict[str, Instances] = {}
+        self._owners: dict[str, str] = {}
+        """Registered backends, and the sessions that have registered them."""
         self._waits: dict[str, str] = {}
         """Backends with an incomplete configuration, and what is missing: `apply` completes it."""
 
-    def names(self) -> list[str]:
-        return sorted(self._backends)
+    def names(self, session: str | None = None) -> list[str]:
+        """Return the names of all backends; with a session of those that it may use."""
+        if session is None:
+            return sorted(self._backends)
+        return sorted(self._backends.keys() - self.of_others(session))
+
+    def configured(self) -> set[str]:
+        """Return the backends that no session has registered."""
+        return self._backends.keys() - self._owners.keys()
+
+    def registered(self, session: str) -> list[str]:
+        """Return the backends that a session has registered."""
+        return sorted(name for name, owner in self._owners.items() if owner == session)
+
+    def is_taken(self, name: str, session: str) -> bool:
+        """Whether another session that still lasts has registered a backend of this name."""
+        return self._owners.get(name, session) not in (session, NO_SESSION)
+
+    def of_others(self, session: str) -> frozenset[str]:
+        """Return the backends that other sessions have registered: they do not exist for this one."""
+        if not self._owners:
+            return frozenset()
+        return frozenset(name for name, owner in self._owners.items() if owner != session)
 
     def config(self, name: str) -> BackendConfig:
         return self._find(name).config
@@ -45,8 +71,8 @@ class BackendTable:
             return status
         return replace(status, instances=len(instances.instances), idle_instances=instances.idle)
 
-    def statuses(self) -> list[BackendStatus]:
-        return [self.status(name) for name in self.names()]
+    def statuses(self, session: str | None = None) -> list[BackendStatus]:
+        return [self.status(name) for name in self.names(session)]
 
     async def measure_new(self) -> None:
         """Measure the memory of all children now if one has never been measured."""
@@ -60,7 +86,8 @@ class BackendTable:
     def _find(self, name: str) -> Backend:
         backend = self._backends.get(name)
         if backend is None:
-            close = difflib.get_close_matches(name, self._backends, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(self.names())}"
+            known = sorted(self.configured())
+            close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
             raise BackendNotFound(f"there is no backend {name!r}", hint=hint)
         return backend

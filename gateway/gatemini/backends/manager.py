@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from anyio.abc import TaskStatus
 
 from gatemini import __version__
 from gatemini.backends.actor import Backend
-from gatemini.backends.backend_table import BackendTable
+from gatemini.backends.backend_table import NO_SESSION, BackendTable
 from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
@@ -30,7 +31,7 @@ from gatemini.backends.transports.interface import OpenLink
 from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.model.schema import BackendConfig, HealthConfig
 from gatemini.config.model.session_values import SessionValues, for_session
-from gatemini.errors import BackendError, BackendStarting, BackendStopped
+from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
 from gatemini.model import CallOutcome, Json, Offer, Tool
 from gatemini.processes.children import Children
 from gatemini.processes.prerequisites import Prerequisites
@@ -114,13 +115,17 @@ class Manager(BackendTable):
         for runner in self._build(config, dynamic=dynamic, era=era):
             self._group.start_soon(runner.run)
 
-    async def add_and_wait(self, config: BackendConfig) -> list[Tool]:
+    async def add_and_wait(self, config: BackendConfig, owner: str = "") -> list[Tool]:
         """Start a backend, wait until it has listed, and return its tools; then a backend of its name is stopped.
+
+        Only the session `owner` may use it, and it ends with that.
 
         Raises `BackendError` with its last stderr lines, and then removes it; one before it runs on as it was.
         """
         name = config.name
         before, instances = self._backends.pop(name, None), self._instances.pop(name, None)
+        owned = self._owners.get(name)
+        self._owners[name] = owner
         self.add(config.model_copy(update={"lazy": False}), dynamic=True)
         backend = self._backends[name]
         try:
@@ -131,19 +136,23 @@ class Manager(BackendTable):
             with anyio.move_on_after(config.shutdown_grace_period + STOP_MARGIN_SECONDS, shield=True):
                 if self._backends.get(name) is backend:
                     await self.remove(name)
-            self._put_back(name, before, instances)
+            self._put_back(name, before, instances, owned)
             if isinstance(exc, BackendError):
                 raise not_added(exc, config, backend.error, backend.stderr_tail()) from exc.__cause__
             raise
         self._retire(before, instances)
         return list(backend.tools.values())
 
-    def _put_back(self, name: str, backend: Backend | None, instances: Instances | None) -> None:
+    def _put_back(
+        self, name: str, backend: Backend | None, instances: Instances | None, owner: str | None
+    ) -> None:
         """Use a running backend again whose replacement failed, unless a new configuration has taken its name."""
         if backend is None or name in self._backends:
             self._retire(backend, instances)
             return
         self._backends[name] = backend
+        if owner is not None:
+            self._owners[name] = owner
         if instances is not None:
             self._instances[name] = instances
         self._events.tools(name, list(backend.tools.values()))
@@ -167,7 +176,14 @@ class Manager(BackendTable):
         if self._backends.get(name) is backend:
             del self._backends[name]
             self._on_tools(name, None)
+            self._owners.pop(name, None)
         return len(backend.tools)
+
+    async def _discard(self, backend: Backend) -> None:
+        name = backend.config.name
+        if self._backends.get(name) is backend:  # else another session has registered the name
+            with suppress(BackendNotFound):
+                await self.remove(name)
 
     async def apply(
         self, configs: Mapping[str, BackendConfig], waits: Mapping[str, str] | None = None
@@ -186,6 +202,7 @@ class Manager(BackendTable):
             for name in gone:
                 tasks.start_soon(self.remove, name)
         for name in changed:
+            self._owners.pop(name, None)
             self._replace(configs[name])
         new = [name for name in configs if name not in self._backends]
         for name in new:
@@ -360,6 +377,9 @@ class Manager(BackendTable):
     def end_session(self, session: str) -> None:
         """Stop the instances of dedicated backends that served this session."""
         self.sessions.end(session)
+        for name in self.registered(session) if self._tasks is not None else ():
+            self._owners[name] = NO_SESSION
+            self._group.start_soon(self._discard, self._backends[name])
         for instances in self._instances.values():
             instances.release(session)
 

@@ -102,9 +102,9 @@ async def _made(
 async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> tuple[str, str]:
     """Return backend and tool of a plan. Raises ToolNotFound."""
     if isinstance(plan, SingleCall):
-        return services.identifiers()[0][plan.backend], plan.tool
+        return services.identifiers(invoker.client.who)[0][plan.backend], plan.tool
     head, dot, rest = plan.tool.partition(".")
-    if dot and rest and head in services.backend_names():
+    if dot and rest and head in services.backend_names(invoker.client.who):
         return head, rest
     try:
         tool = services.resolve(plan.tool, invoker.client.who)

@@ -25,7 +25,7 @@ from gatemini.daemon.control import answer_control
 from gatemini.daemon.hello import MAX_HELLO_BYTES, Hello, Variables, read_hello
 from gatemini.daemon.listener import Listener, LockLost, peer_uid
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
-from gatemini.daemon.sessions import Sessions
+from gatemini.daemon.sessions.sessions import Sessions
 from gatemini.daemon.turns import Turns
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder

@@ -31,9 +31,10 @@ class Session:
 
     @property
     def who(self) -> Principal:
-        """The principal with the name of the client."""
-        if self.client and not self.principal.client:
-            self.principal = replace(self.principal, client=self.client)
+        """The principal with the name of the client and the id of the session."""
+        client = self.principal.client or self.client or ""
+        if (client, self.id) != (self.principal.client, self.principal.session):
+            self.principal = replace(self.principal, client=client, session=self.id)
         return self.principal
 
     def close(self) -> None:

@@ -112,9 +112,9 @@ class MetaTools:
                     self.history.called(session.id, self.redactor.redact(made["tool"]))
             return answer.result, answer.bytes_in
         if name == REGISTER_MANUAL:
-            return _json_result(await self.registration.register(arguments, client.caller)), 0
+            return _json_result(await self.registration.register(arguments, client.caller, session.id)), 0
         if name == DEREGISTER_MANUAL:
-            return _json_result(await self.registration.deregister(arguments)), 0
+            return _json_result(await self.registration.deregister(arguments, session.id)), 0
         raise InvalidRequest(
             f"there is no tool '{shorten(visible(name), 80)}' here",
             hint=f"the tools are {', '.join(META_TOOLS)}; backend tools are called inside call_tool_chain",

@@ -291,7 +291,7 @@ class Config(Strict):
     registration: RegistrationConfig = RegistrationConfig()
     """What agents may register."""
     max_dynamic_backends: int = Field(default=10, ge=0, le=1000)
-    """Registered backends alive at once."""
+    """Registered backends of one session alive at once."""
     sandbox: SandboxConfig = SandboxConfig()
     """Limits of a chain."""
     search: SearchConfig = SearchConfig()

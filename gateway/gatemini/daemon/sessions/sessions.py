@@ -14,8 +14,8 @@ from gatemini.chain.replay.journal import KEPT_SECONDS
 from gatemini.config.model.session_values import SessionValues, brought
 from gatemini.config.variables.redaction import is_ordinary
 from gatemini.daemon.hello import Hello
-from gatemini.daemon.kept_sessions import KeptSessions
-from gatemini.daemon.seal import Seal
+from gatemini.daemon.sessions.kept_sessions import KeptSessions
+from gatemini.daemon.sessions.seal import Seal
 from gatemini.policy.principal import local
 from gatemini.protocol.client_session import Session
 from gatemini.proxy.places import Place
