@@ -44,7 +44,7 @@ def freeze_for_10_seconds(home: Home) -> None:
 
 def upgrade(home: Home) -> None:
     """Install another version, of which the next client is."""
-    source = home.root / "lib" / "gatemini" / "__init__.py"
+    [source] = (home.root / "venv" / "lib").glob("*/site-packages/gatemini/__init__.py")
     source.write_text(source.read_text().replace(f'"{__version__}"', f'"{__version__}.post1"'))
     newer = home.client()
     newer.greet()
@@ -117,7 +117,7 @@ def test_each_request_is_answered_once_and_no_write_is_made_twice(
     home: Home, death: Death, count: int
 ) -> None:
     if death is upgrade:
-        home.use_copy()
+        home.install_copy()
     config = home.config.read_text()
     clients = [home.client(modern=number % 2 == 1) for number in range(count)]
     for client in clients:
