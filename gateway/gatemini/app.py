@@ -22,12 +22,12 @@ from gatemini.backends.manager import Manager
 from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
+from gatemini.chain.guest.sandbox_settings import limits_of, new_sandbox, open_chains, warm
 from gatemini.chain.replay.journal import JournalBook
-from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains, warm
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.model.schema import CompositeTool, Config
-from gatemini.config.model.session_values import SessionValues, brought
+from gatemini.config.session_values import SessionValues, brought
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.embedding import Embedding
 from gatemini.discovery.history import SearchHistory, history_path
@@ -36,14 +36,15 @@ from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
-from gatemini.output.store.results import ResultStore
+from gatemini.policy.approvals.asking import Approvals
+from gatemini.policy.audit.opening import kept_log, open_log
 from gatemini.policy.door import door_of
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
 from gatemini.protocol.answers.discovery_tools import Catalog
 from gatemini.protocol.budgets import budget_for
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.client_session import Session, store_of
 from gatemini.protocol.questions.clients import ConnectedClients
 from gatemini.protocol.questions.parking import Parking
 from gatemini.protocol.registration.admission import Admission
@@ -56,6 +57,8 @@ from gatemini.tracker import Tracker
 from gatemini.upkeep.changes import Changes
 from gatemini.upkeep.housekeeping import Housekeeping, sweep_results
 from gatemini.upkeep.known_backends import KnownBackends
+from gatemini.upkeep.pinning import Pinning
+from gatemini.upkeep.problems import config_problems
 from gatemini.upkeep.readiness import Readiness
 from gatemini.upkeep.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
 from gatemini.upkeep.slow_secrets import Awaited
@@ -117,15 +120,19 @@ class App:
         running = self.manager, self.registry, self.index, self.indexing
         self.readiness = Readiness(*running, lambda: self.loaded)
         self.journals = JournalBook()
-        self.parking = Parking()
+        self.parking, self.approvals = Parking(), Approvals(redactor.value)
         self._build_services(config, redactor)
 
     def _build_services(self, config: Config, redactor: Redactor) -> None:
         """Make what answers clients, on top of backends, registry and sandbox."""
         loaded = self.loaded
-        self.known = KnownBackends(self.cache, self.registry)
+        self.audit = open_log(config.audit, loaded.source, redactor)
+        self.pinning = Pinning(loaded, redactor, self.audit, self.manager)
+        self.pins = self.pinning.pins
+        self.known = KnownBackends(self.cache, self.registry, self.pinning)
+        self.new_door = functools.partial(door_of, approvals=self.approvals, audit=self.audit, pins=self.pins)
         self.seen = SeenResults(self.cache.seen)
-        self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen)
+        self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen, self.pins.is_withheld)
         self.catalog = Catalog(
             self.registry, self.index, self.tracker, self.facts, self.manager.configured, self.embedding
         )
@@ -161,7 +168,7 @@ class App:
             learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
-            door=door_of(config.policy, None),
+            door=self.new_door(config.policy, None, webhook_key=loaded.webhook_key),
         )
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
@@ -175,14 +182,15 @@ class App:
         *,
         environ: Mapping[str, str] | None = None,
         redactor: Redactor | None = None,
-        serving: bool = False,
+        serving: bool | None = False,
         shared: bool = False,
     ) -> AsyncIterator[App]:
         """Run a gateway for the length of the context, without waiting for its backends.
 
         `shared`: clients bring folders and variables of their own. `serving`: a client will connect, and backends get
-        its capabilities in their handshake. `redactor` learns every secret of the configuration; a caller passes one
-        that its log uses too. Raises ConfigError when the configuration as a whole cannot be used.
+        its capabilities in their handshake (None: those of clients that come and go). `redactor` learns every secret
+        of the configuration; a caller passes one that its log uses too. Raises ConfigError when the configuration
+        as a whole cannot be used.
         """
         environ = dict(os.environ if environ is None else environ)
         awaited = Awaited()
@@ -197,13 +205,15 @@ class App:
         own = None if shared else SessionValues(os.getcwd(), brought(environ, loaded.config))
         app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited, own)
         app.files_read = seen
-        async with compute_process(), anyio.create_task_group() as group:
-            await group.start(app.manager.run)
-            await group.start(app.parking.run)
+        async with compute_process(), kept_log(app.audit, serving), anyio.create_task_group() as group:
+            for part in (app.manager, app.parking, app.approvals):
+                await group.start(part.run)
+            await app.pinning.read(loaded)
             app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
             app._start_backends()
             group.start_soon(warm, app.sandbox)
             group.start_soon(app.indexing.run)
+            group.start_soon(app.pinning.run)
             group.start_soon(app.embedding.run)
             group.start_soon(app._housekeeping.run)
             group.start_soon(sweep_results)
@@ -217,12 +227,18 @@ class App:
                 with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                     await app._close()
 
-    def new_session(self, principal: Principal | None = None, values: SessionValues | None = None) -> Session:
-        """Start the session of one client, with a result store of its own and the `values` it has brought."""
-        kept = self.loaded.config.results
-        memory, disk = kept.memory_mb << 20, kept.disk_mb << 20
-        store = ResultStore(memory_bytes=memory, disk_bytes=disk, idle_seconds=kept.idle)
+    def new_session(
+        self,
+        principal: Principal | None = None,
+        values: SessionValues | None = None,
+        *,
+        shared: bool = False,
+    ) -> Session:
+        """Start the session of one client, or of clients that share one (`shared`), with the `values` it has brought."""
+        store = store_of(self.loaded.config.results, shared=shared)
         session = Session(store, self.journals.session(), principal=principal or local("stdio"))
+        if self.chain.door is not None:
+            session.reads = self.chain.door.begin_session(session.id)
         self._sessions.append(session)
         self.manager.sessions.begin(session.id, values)
         return session
@@ -238,9 +254,8 @@ class App:
 
     def end_session(self, session: Session) -> None:
         """End a session: drop its state and stop its instances of dedicated backends."""
-        self.parking.end_session(session.id)
-        self.clients.forget(session.id)
-        self.manager.end_session(session.id)
+        for end in (self.parking.end_session, self.clients.forget, self.manager.end_session):
+            end(session.id)
         self.tracker.end_session(session.id)
         if self.chain.door is not None:
             self.chain.door.end_session(session.id)
@@ -248,10 +263,10 @@ class App:
         self._sessions.remove(session)
         self._last_client = session.client or self._last_client
 
-    def surface(self, session: Session) -> Surface:
-        """Return what one client can call and read."""
+    def surface(self, session: Session, *, whole: bool = False) -> Surface:
+        """Return what one client can call and read. `whole`: results of chains are not reduced."""
         return Surface(
-            self.tools,
+            self.tools.unreduced() if whole else self.tools,
             self._view,
             self.index,
             session,
@@ -265,7 +280,7 @@ class App:
         listing = self.chain.listing(session.who)
         return View(
             listing.registry,
-            self.manager.statuses(session.id),
+            self.pinning.statuses(session.id),
             self.tracker,
             session.results,
             self.problems(),
@@ -283,16 +298,9 @@ class App:
 
     def problems(self) -> list[str]:
         """Return the problems of the configuration and of files, one sentence each."""
-        found = [str(problem) for problem in self.loaded.problems]
-        if self.loaded.source is None:
-            found.append("no configuration file: serving the embedded demo backends (shop, notes, clock)")
-        if self.reload_problem:
-            found.append(f"the changed configuration is not in force: {self.reload_problem}")
-        if self._waiting:
-            found.append(self._waiting)
-        if self.cache.problem:
-            found.append(self.cache.problem)
-        return found
+        told = (self._waiting, self.cache.problem, self.audit.problem if self.audit is not None else None)
+        found = config_problems(self.loaded, self.reload_problem)
+        return [*found, *(problem for problem in told if problem), *self.pins.problems()]
 
     def set_composite_tools(
         self, configured: Mapping[str, CompositeTool], faulty: Mapping[str, str] = MappingProxyType({})
@@ -315,7 +323,7 @@ class App:
         """
         config = loaded.config
         self.known.forget(self.loaded.origins.keys() - loaded.origins.keys())
-        self.loaded, self.files_read = loaded, file_state(loaded.files)
+        before, self.loaded, self.files_read = self.loaded.config, loaded, file_state(loaded.files)
         self._waiting = read_only_at_start(self._began, config)
         if self._waiting:
             logger.warning("%s", self._waiting)
@@ -327,15 +335,18 @@ class App:
         running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
-        self.chain.door = door_of(config.policy, self.chain.door)
+        self.chain.door = self.new_door(config.policy, self.chain.door, webhook_key=loaded.webhook_key)
         self.sandbox.set_limits(limits_of(running))
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends
         self.set_composite_tools(config.composite_tools, loaded.faulty)
+        if self.audit is not None:
+            self.audit.config_changed(before, config)
         self.awaited.follow(loaded)
         wanted = {name: backend for name, backend in config.backends.items() if not backend.disabled}
         for backend in wanted.values():
             self.known.configured(backend, loaded)
+        await self.pinning.read(loaded)
         return await self.manager.apply(wanted, loaded.waits)
 
     async def _follow_config(self, load: Callable[[], Loaded], seen: FileState) -> None:
@@ -362,10 +373,8 @@ class App:
     # -- backends ------------------------------------------------------------------------------------
 
     def _start_backends(self) -> None:
-        configs = list(self.loaded.config.backends.values())
-        if self.loaded.source is None:
-            configs = demo.backends()
-        for config in configs:
+        configured = self.loaded.config.backends.values()
+        for config in demo.backends() if self.loaded.source is None else configured:
             if not config.disabled:
                 self.known.configured(config, self.loaded)
                 era = self.known.restore(config.name)
@@ -379,7 +388,7 @@ class App:
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
 
     def _on_offers(self, name: str, offers: list[Offer]) -> None:
-        self.indexing.follow(f"{name}: resources and prompts", offers)
+        self.indexing.follow(f"{name}: resources and prompts", self.pinning.offered(name, offers))
         self.changes.tell("state", name)
 
     def _on_state(self, name: str, state: State) -> None:

@@ -128,6 +128,12 @@ class ApprovalPending(PolicyError):
     code = "approval.pending"
 
 
+class AuditFailed(PolicyError):
+    """The record of a call cannot be written, without which nothing is sent (`audit.on_failure: block`)."""
+
+    code = "audit.failed"
+
+
 class BackendError(GateminiError):
     """A backend could not answer. `sent` says whether the request may have reached it."""
 

@@ -3,7 +3,7 @@
 // A tool call only puts a line into the outbox and returns a promise. The host runs the guest until it is idle,
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
-(function (values, encoding, shims, locale, timers, ToolError, backends, terminal, protocol) {
+(function (values, encoding, shims, regexp, locale, timers, ToolError, backends, terminal, protocol) {
   "use strict";
   const { own, expose, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
   const { encode, conversionNote } = encoding;
@@ -61,9 +61,9 @@
   fix(CallPromisePrototype, "toJSON", function () { throw forgotten(this, "given to JSON.stringify"); });
   // After a race, a call that only reads and that the code no longer waits for at its end is needless: it has lost.
   let races = false;
-  function raceOf(name) {
+  function watchRaces(name) {
     const combine = own[name];
-    return function (values) {
+    const method = function (values) {
       races = true;
       for (let i = 0; own.isArray(values) && i < values.length; i++) {
         const entry = typeof values[i] === "object" && values[i] !== null ? own.weakGet(calls, values[i]) : undefined;
@@ -71,12 +71,11 @@
       }
       return combine(this, values);
     };
-  }
-  for (const name of ["race", "any"]) {
-    const method = raceOf(name);
     define(method, "name", { __proto__: null, value: name });
     define(own.Promise, name, { __proto__: null, writable: true, configurable: true, value: method });
   }
+  watchRaces("race");
+  watchRaces("any");
   own.freeze(CallPromise);
   own.freeze(CallPromisePrototype);
 
@@ -362,6 +361,7 @@
     expose(globalThis, "sleep", sleep);
     world.exposeAlways();
     shims.install(globalThis);
+    regexp.install(globalThis);
     locale.install(note);
   }
 

@@ -16,21 +16,25 @@ from importlib import metadata
 
 from rich.console import Console
 from tests.benchmarks import (
+    audit,
     clients,
     cold,
     command_line,
     context_steps,
     gateway,
     guests,
+    http,
     journals,
     large,
     llm_proxy,
+    policy,
     waits,
     warm,
 )
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
+    "audit": audit.audit,
     "hop": gateway.hop,
     "hop_sdk": gateway.hop_sdk,
     "inprocess": gateway.inprocess,
@@ -41,8 +45,10 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "cold": cold.cold,
     "context_steps": context_steps.context_steps,
     "llm_proxy": llm_proxy.llm_proxy,
+    "policy": policy.policy,
     "clients": clients.clients,
     "journals": journals.journals,
+    "http": http.over_http,
     "large": large.large,
     "waits": waits.waits,
     "internal": guests.internal,

@@ -15,6 +15,7 @@ from fixtures.running import answer, running_app
 from gatemini.app import App
 from gatemini.chain.conversation import STARTED_AT_ONCE
 from gatemini.model import Json
+from gatemini.policy.visibility import Listing
 
 pytestmark = pytest.mark.anyio
 
@@ -167,7 +168,7 @@ async def test_thousands_of_calls_issued_together_leave_the_event_loop_to_others
     turns = 0
     served: Counter[int] = Counter()
 
-    async def discovery(_name: str, _arguments: Json) -> Any:
+    async def discovery(_name: str, _arguments: Json, _listing: Listing) -> Any:
         served[turns] += 1
         return []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.running import answer, running_app
+from fixtures.running import DEMO, answer, running_app
 
 pytestmark = pytest.mark.anyio
 
@@ -33,3 +33,9 @@ async def test_a_resource_is_read_however_its_address_is_given_and_other_values_
             assert failed
             assert "takes the address of a resource" in text
             assert 'HINT: write demo.readResource("scheme://…")' in text
+
+
+async def test_a_resource_is_read_through_the_namespace_of_its_backend(tmp_path: Path) -> None:
+    async with running_app(tmp_path, {"demo": {**DEMO["demo"], "namespace": "far"}}) as app:
+        text, failed, _ = await answer(app, 'return await far.readResource("demo://greeting");')
+        assert (text, failed) == ("hello", False)

@@ -222,6 +222,15 @@ def test_content_that_structured_content_leaves_out_is_kept():
     ]
 
 
+def test_the_lines_of_a_text_are_nothing_beside_the_list_of_them():
+    kept: list[str] = []
+    result = {"content": text("a\r\nb"), "structuredContent": ["a", "b"]}
+    assert to_value(
+        result, TOOL, save_blob=Blobs().save, save_text=lambda t: kept.append(t) or "res_1"
+    ).value == ["a", "b"]
+    assert kept == []
+
+
 def test_many_results_with_content_beside_them_make_one_note_a_tool():
     kept = [{"tool": "demo.echo", "type": "text", "chars": 5, "ref": f"res_{n:08x}"} for n in range(100)]
     [note] = notes_of(kept)

@@ -20,6 +20,22 @@ def found(load: Load, text: str) -> list[str]:
     return [problem.text().partition("config.yaml:")[2] for problem in loaded.problems]
 
 
+def test_rules_must_be_about_backends_that_are_there(load: Load) -> None:
+    text = """\
+        policy:
+          trust_annotations: [clok, "*"]
+          override_annotations: {eu.get: {readOnly: true}, eux.get: {readOnly: true}}
+          rules:
+            - {tools: [clok.now, clock.*, eu.x, files-eu.x, gone.x, composite.one], action: deny}
+            - {tools: ["*.delete_*", "cl?k.now", "[cg]*.x"], action: deny}
+    """
+    assert found(load, text) == [
+        "3: policy.trust_annotations[0]: there is no backend clok, did you mean clock?",
+        "4: policy.override_annotations.eux.get: there is no backend eux, did you mean eu?",
+        "6: policy.rules[0].tools[0]: there is no backend clok, did you mean clock?",
+    ]
+
+
 def test_targets_of_aliases_must_be_of_a_backend_that_is_there(load: Load) -> None:
     text = """\
         aliases:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from gatemini.config.clients.table import Source, find_sources
-from gatemini.config.entries import program
+from gatemini.config.command_words import program
 from gatemini.config.load import Loaded
 from gatemini.errors import ConfigError
 
@@ -459,6 +460,110 @@ def test_a_server_that_gemini_switched_off_by_name_stays_off(load: Load, lists: 
     )
     assert list(loaded.disabled) == ["off"]
     assert "on" in loaded.config.backends
+
+
+def test_opencodes_switches_of_tools_are_kept(load: Load) -> None:
+    servers = {name: {"type": "local", "command": ["x"]} for name in ("all", "some", "every", "none")}
+    tools = {
+        "all_*": False,
+        "some_a": False,
+        "some_b*": False,
+        "every*": False,
+        "none_*": True,
+        "bash": False,
+    }
+    config = load(json.dumps({"mcp": servers, "tools": tools}), name="opencode.json").config
+    assert {name: one.tools.deny for name, one in config.backends.items()} == {
+        "all": ("*",),
+        "some": ("a", "b*"),
+        "every": ("*",),
+        "none": (),
+    }
+
+
+def test_what_only_the_client_itself_can_read_is_not_sent_as_it_is(load: Load) -> None:
+    servers = {"a": {"type": "local", "command": ["x"], "environment": {"KEY": "{file:~/.key}"}}}
+    assert "{file:…}" in load(json.dumps({"mcp": servers}), name="opencode.json").disabled["a"]
+
+
+@pytest.mark.parametrize("folder", [".gemini", ".qwen"])
+def test_geminis_variables_are_read_within_texts_where_they_are_set(load: Load, folder: str) -> None:
+    server = {
+        "command": "x",
+        "args": ["Bearer $KEY", "a$UNSET", "price: $5", "${KEY}"],
+        "env": {"P": "pa$word", "K": "$KEY"},
+    }
+    text = json.dumps({"mcpServers": {"a": server, "b": {**server, "args": ["$UNSET"]}}})
+    loaded = load(text, {"KEY": "value"}, name=f"{folder}/settings.json")
+    assert loaded.config.backends["a"].args == ("Bearer value", "a$UNSET", "price: $5", "value")
+    assert loaded.config.backends["a"].env == {"P": "pa$word", "K": "value"}
+    assert "UNSET is not set" in loaded.disabled["b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "seconds"),
+    [
+        (".roo/mcp.json", 3600, 3600),
+        ("cline_mcp_settings.json", 1800, 1800),
+        (".gemini/settings.json", 500, 0.5),
+        (".kiro/settings/mcp.json", 900, 0.9),
+        (".aws/amazonq/mcp.json", 120_000, 120),
+        ("mcp.json", 60, 60),
+    ],
+)
+def test_a_timeout_has_the_unit_of_its_client(load: Load, name: str, written: int, seconds: float) -> None:
+    loaded = load(json.dumps({"mcpServers": {"a": {"command": "x", "timeout": written}}}), name=name)
+    assert loaded.config.backends["a"].timeout == seconds
+
+
+def test_filters_of_tools_are_never_wider_than_written(load: Load) -> None:
+    servers = {
+        "none": {"command": "x", "tools": []},
+        "no_include": {"command": "x", "includeTools": []},
+        "all": {"command": "x", "tools": ["*"]},
+        "parts": {"command": "x", "tools": {"include": ["a", "b"], "exclude": ["b"]}},
+    }
+    found = load(json.dumps({"mcpServers": servers}), name="mcp.json").config.backends
+    assert {name: (one.tools.allow, one.tools.deny) for name, one in found.items()} == {
+        "none": ((), ("*",)),
+        "no_include": ((), ("*",)),
+        "all": ((), ()),
+        "parts": (("a", "b"), ("b",)),
+    }
+
+
+def test_a_block_of_continues_hub_does_not_hide_the_servers_beside_it(load: Load) -> None:
+    text = "mcpServers:\n  - uses: anthropic/memory-mcp\n  - {name: a, command: x}\n"
+    loaded = load(text, name="config.yaml")
+    assert list(loaded.config.backends) == ["a"]
+    assert list(loaded.disabled) == ["anthropic-memory-mcp"]
+
+
+def test_servers_without_a_key_around_them_are_read(load: Load) -> None:
+    servers = {"a": {"command": "x", "working_directory": "/tmp"}, "b": {"url": "https://x.example/mcp"}}
+    loaded = load(json.dumps(servers), name=".mcp.json")
+    assert list(loaded.config.backends) == ["a", "b"]
+    assert loaded.problems == ()
+
+
+def test_a_finding_names_the_key_that_the_file_has(load: Load) -> None:
+    codex = """
+        [mcp_servers.a]
+        url = "https://x.example/mcp"
+        bearer_token_env_var = "ONE"
+        http_headers = { "X-Two" = "${TWO}" }
+        [mcp_servers.a.env_http_headers]
+        X-Three = "THREE"
+    """
+    opencode = {"mcp": {"a": {"type": "local", "command": ["x", "-k", "{env:FOUR}"]}}}
+    continues = "mcpServers:\n  - name: a\n    url: https://x.example\n    requestOptions: {headers: {K: '${{ secrets.FIVE }}'}}\n"
+    for text, name, keys in (
+        (textwrap.dedent(codex), "config.toml", ["a.bearer_token_env_var", "a.env_http_headers.X-Three"]),
+        (json.dumps(opencode), "opencode.json", ["mcp.a.command[2]"]),
+        (continues, "config.yaml", ["mcpServers[0].requestOptions.headers.K"]),
+    ):
+        problems = [problem.key for problem in load(text, name=name).problems]
+        assert all(any(found.endswith(key) for found in problems) for key in keys), problems
 
 
 def test_opencode_times_are_milliseconds_of_the_start_and_of_a_request(load: Load) -> None:

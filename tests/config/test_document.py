@@ -93,6 +93,39 @@ def test_nested_aliases_cannot_grow_without_bound(tmp_path: Path) -> None:
         read_document(write(tmp_path, "a.yaml", "\n".join(lines)))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.yaml", f"a: &a {'x' * 500_000}\nb: [{', '.join(['*a'] * 20_000)}]\n", "through its aliases"),
+        ("a.yaml", 'a: "\\UFFFFFFFF"', "stands for no character"),
+        ("a.yaml", 'a: "\\U00110000"', "stands for no character"),
+        ("a.yaml", f"a: {'[' * 5_000}{']' * 5_000}", "nested too deeply"),
+        ("a.toml", f"a = {'[' * 5_000}{']' * 5_000}", "nested too deeply"),
+        ("a.toml", f"a = {'{a=' * 5_000}1{'}' * 5_000}", "nested too deeply"),
+        ("a.toml", f"a = {'9' * 5_000}", "thousands of digits"),
+        ("a.toml", f"[{'a . ' * 20_000}a]", "deeper than 100 levels"),
+        ("a.toml", "'a'." * 20_000 + "a = 1", "deeper than 100 levels"),
+    ],
+)
+def test_a_file_that_would_cost_seconds_or_a_traceback_is_one_error(
+    tmp_path: Path, name: str, content: str, says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read_document(write(tmp_path, name, content))
+
+
+def test_dots_outside_of_a_key_of_toml_are_no_nesting(tmp_path: Path) -> None:
+    text = f'# {"." * 200}\nhint = """\n{"One. " * 200}\n"""\nargs = [\n  {"1.5, " * 200}\n]\n"{"a." * 200}" = 1\n'
+    document = read_document(write(tmp_path, "a.toml", text))
+    assert list(document.value) == ["hint", "args", "a." * 200]
+
+
+def test_a_mapping_that_merges_itself_is_a_fault_of_its_place_only(tmp_path: Path) -> None:
+    document = read_document(write(tmp_path, "a.yaml", "a: &a\n  <<: *a\n  b: 1\n"))
+    assert document.value == {"a": {"b": 1}}
+    assert [fault.line for fault in document.faults] == [1]
+
+
 def test_an_alias_that_contains_itself_is_a_fault_of_its_place_only(tmp_path: Path) -> None:
     document = read_document(write(tmp_path, "a.yaml", "a: &a [*a]\nb: 1\n"))
     assert document.value["b"] == 1

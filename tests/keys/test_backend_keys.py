@@ -67,7 +67,7 @@ BACKEND = [
     row("backends.*.tools.*.input_schema", {"type": "object", "properties": {"x": {}, "y": {}}, "required": ["y"]}, ADD, "hello you", "y.*required|required.*y|missing", base=cli()),
     row("backends.*.tools.*.command", ["echo", "bye {{x}}"], ADD, "hello you", "bye you", base=cli()),
     row("backends.*.tools.*.stdin", "piped {{x}}", ADD, "^$|\"\"", "piped you", base=cli(command=["cat"])),
-    row("backends.*.tools.*.output", "lines", ADD, "^hello you", r"^\[\"hello you\"", base=cli()),
+    row("backends.*.tools.*.output", "lines", ADD, "^hello you", r"^\[\"hello you\"\]$", base=cli()),
     row("backends.*.tools.*.cwd", "/usr", ADD, "^/(?!usr)", "^/usr", base=cli(command=["pwd"])),
     row("backends.*.tools.*.timeout", "100ms", ADD, "^$|\"\"", "0.1 s|100 ms", base=cli(command=["sleep", "0.7"])),
     row("backends.*.tools.*.shell", True, ADD, r"\$\(\(", "^42", base=cli(command="echo $((40 + 2))")),

@@ -19,6 +19,7 @@ from fixtures.config_keys import changed_app
 from fixtures.direct import DEMO_SERVER
 from fixtures.running import answer, running_app
 from gatemini.app import App
+from gatemini.backends.mcp_session import McpSession
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -175,6 +176,9 @@ async def test_a_composite_tool_is_described_and_run_by_its_keys(tmp_path: Path)
 
 @pytest.mark.proves("backends.*.required_keys", "backends.*.health_check", "backends.*.adapter_file")
 async def test_required_keys_adapter_file_and_health_check_take_effect(tmp_path: Path) -> None:
+    async def ping(session: McpSession, seconds: float) -> None:
+        await session.ping(timeout=seconds)
+
     async with changed_app(tmp_path, "backends.*.required_keys", ["BANK_KEY"]) as app:
         told = await app.call_meta_tool("get_required_keys_for_tool", {"tool_name": "demo.echo"})
         assert json.loads(told["content"][0]["text"])["missing"] == ["BANK_KEY"]
@@ -184,10 +188,10 @@ async def test_required_keys_adapter_file_and_health_check_take_effect(tmp_path:
     async with changed_app(tmp_path, "backends.*.adapter_file", str(adapter), base) as app:
         assert (await answer(app, "return await demo.hi({});"))[0].strip() == "hi"
         with pytest.raises(Exception, match="health_check"):
-            await app.manager.ping("demo", timeout=10)
+            await app.manager.read("demo", ping, timeout=10)
     base = {"backends": {"demo": {"transport": "cli-adapter", "adapter_file": str(adapter)}}}
     async with changed_app(tmp_path, "backends.*.health_check", ["true"], base) as app:
-        await app.manager.ping("demo", timeout=10)
+        await app.manager.read("demo", ping, timeout=10)
 
 
 @pytest.mark.proves("include")

@@ -80,7 +80,7 @@ async def test_what_one_client_registers_is_there_for_no_other_and_ends_with_it(
         assert "{}" not in answer.splitlines()[0]
     assert "there is no dynamic backend" in await told(app, other, "deregister_manual", manual_name="zebra")
     taken = await told(app, other, "register_manual", manual_call_template=EXTRA)
-    assert "'zebra' is taken by another client" in taken
+    assert "'zebra' is a name that cannot be used now" in taken
     app.end_session(mine)
     assert '"tools"' in await told(app, other, "register_manual", manual_call_template=EXTRA)
     assert await chain(app, other, "return (await zebra.echo({ a: 6 })).a") == "6"

@@ -23,7 +23,7 @@ class BackendTable:
         self._health = health
         self._backends: dict[str, Backend] = {}
         self._instances: dict[str, Instances] = {}
-        self._owners: dict[str, str] = {}
+        self.owners: dict[str, str] = {}
         """Registered backends, and the sessions that have registered them."""
         self._waits: dict[str, str] = {}
         """Backends with an incomplete configuration, and what is missing: `apply` completes it."""
@@ -36,21 +36,21 @@ class BackendTable:
 
     def configured(self) -> set[str]:
         """Return the backends that no session has registered."""
-        return self._backends.keys() - self._owners.keys()
+        return self._backends.keys() - self.owners.keys()
 
     def registered(self, session: str) -> list[str]:
         """Return the backends that a session has registered."""
-        return sorted(name for name, owner in self._owners.items() if owner == session)
+        return sorted(name for name, owner in self.owners.items() if owner == session)
 
     def is_taken(self, name: str, session: str) -> bool:
         """Whether another session that still lasts has registered a backend of this name."""
-        return self._owners.get(name, session) not in (session, NO_SESSION)
+        return self.owners.get(name, session) not in (session, NO_SESSION)
 
     def of_others(self, session: str) -> frozenset[str]:
         """Return the backends that other sessions have registered: they do not exist for this one."""
-        if not self._owners:
+        if not self.owners:
             return frozenset()
-        return frozenset(name for name, owner in self._owners.items() if owner != session)
+        return frozenset(name for name, owner in self.owners.items() if owner != session)
 
     def config(self, name: str) -> BackendConfig:
         return self._find(name).config

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from gatemini.backends.actor import Backend
@@ -33,6 +34,7 @@ FindInstance = Callable[[Backend, Caller, float], Awaitable[Backend]]
 """Gives the instance of a backend that serves a caller, before a deadline."""
 
 Admit = Callable[[Tool], Awaitable[None]]
+Check = Callable[[str, Tool | None], None]
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +51,18 @@ class Call:
     caller: Caller
     admit: Admit | None = None
     """Called with the tool of a fallback before it is called; raises PolicyError."""
+    check: Check | None = None
+    """Called with a backend and its tool as it lists it now, right before the call is sent; raises PolicyError."""
+    params: Json = field(default_factory=dict, init=False)
+    """What was sent, with the client's answers to the backend's questions: a retry must not ask again."""
 
     async def send(self, session: McpSession, left: float) -> CallOutcome:
         """Send it to one backend, with `left` seconds for the answer."""
-        params: Json = {"name": self.tool, "arguments": self.arguments}
-        return await session.call_tool(params, timeout=left, on_progress=self.on_progress, caller=self.caller)
+        if not self.params:
+            self.params.update(name=self.tool, arguments=self.arguments)
+        return await session.call_tool(
+            self.params, timeout=left, on_progress=self.on_progress, caller=self.caller
+        )
 
 
 async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcome:
@@ -62,13 +71,21 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
     The call is sent again only if it certainly was not sent, or if the tool is annotated as repeatable.
     """
     repeatable = backend.repeatable(call.tool)
+    send = call.send if call.check is None else partial(_send_checked, backend, call, call.check)
     try:
-        return await _sent(backend, call.send, call.deadline, begin_by, repeatable=repeatable)
+        return await _sent(backend, send, call.deadline, begin_by, repeatable=repeatable)
     except BackendTimeout as slow:
         if time.monotonic() < call.deadline:
             raise  # a limit of its own, which its message names
         own = call.timeout if call.timeout == backend.config.timeout else None
         raise not_answered(backend.config.name, call.tool, own, slow, backend.stderr_tail()) from slow
+
+
+async def _send_checked(
+    backend: Backend, call: Call, check: Check, session: McpSession, left: float
+) -> CallOutcome:
+    check(backend.config.name, backend.tools.get(call.tool))
+    return await call.send(session, left)
 
 
 async def read(backend: Backend, send: Callable[[McpSession, float], Awaitable[_T]], *, timeout: float) -> _T:

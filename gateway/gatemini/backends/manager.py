@@ -22,7 +22,7 @@ from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
 from gatemini.backends.dedicated.instances import Instances
 from gatemini.backends.dedicated.session_book import SessionBook
-from gatemini.backends.fallback_chain import Admit, Call, call_tool, candidates, fall_back, read
+from gatemini.backends.fallback_chain import Admit, Call, Check, call_tool, candidates, fall_back, read
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.snapshot import watch_memory
 from gatemini.backends.status import SILENT, Era, Events, State
@@ -30,7 +30,7 @@ from gatemini.backends.transports.http_link import Permitted
 from gatemini.backends.transports.interface import OpenLink
 from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.model.schema import BackendConfig, HealthConfig
-from gatemini.config.model.session_values import SessionValues, for_session
+from gatemini.config.session_values import SessionValues, for_session
 from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
 from gatemini.model import CallOutcome, Json, Offer, Tool
 from gatemini.processes.children import Children
@@ -76,6 +76,8 @@ class Manager(BackendTable):
         self.permitted: Permitted | None = None
         """Checks the addresses that registered backends may connect to; configured backends may connect anywhere."""
         self.sessions = SessionBook(own_session)
+        self.check_tool: Check | None = None
+        """Called right before a call of a tool is sent; raises PolicyError for one that is not as it was approved."""
         self._children = Children(record_dir)
         self._prerequisites = Prerequisites(self._children)
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -124,44 +126,41 @@ class Manager(BackendTable):
         """
         name = config.name
         before, instances = self._backends.pop(name, None), self._instances.pop(name, None)
-        owned = self._owners.get(name)
-        self._owners[name] = owner
+        owned = self.owners.get(name)
+        self.owners[name] = owner
         self.add(config.model_copy(update={"lazy": False}), dynamic=True)
         backend = self._backends[name]
         try:
             await backend.ready(time.monotonic() + config.connect_timeout)
             if not backend.tools:
                 raise BackendStopped(f"{name} lists no tools{stderr_text(backend.stderr_tail())}")
+            return list(backend.tools.values())
         except BaseException as exc:
             with anyio.move_on_after(config.shutdown_grace_period + STOP_MARGIN_SECONDS, shield=True):
                 if self._backends.get(name) is backend:
                     await self.remove(name)
-            self._put_back(name, before, instances, owned)
             if isinstance(exc, BackendError):
                 raise not_added(exc, config, backend.error, backend.stderr_tail()) from exc.__cause__
             raise
-        self._retire(before, instances)
-        return list(backend.tools.values())
+        finally:
+            self._keep_or_retire(name, before, instances, owned)
 
-    def _put_back(
+    def _keep_or_retire(
         self, name: str, backend: Backend | None, instances: Instances | None, owner: str | None
     ) -> None:
-        """Use a running backend again whose replacement failed, unless a new configuration has taken its name."""
-        if backend is None or name in self._backends:
-            self._retire(backend, instances)
-            return
-        self._backends[name] = backend
-        if owner is not None:
-            self._owners[name] = owner
-        if instances is not None:
-            self._instances[name] = instances
-        self._events.tools(name, list(backend.tools.values()))
-        self._events.offers(name, backend.offers)
-
-    def _retire(self, *runners: Backend | Instances | None) -> None:
-        for runner in runners:
-            if runner is not None:
-                self._group.start_soon(runner.retire)
+        """Use a running backend again if its name is free, because its replacement failed; else end it."""
+        if name in self._backends:
+            for runner in (backend, instances):
+                if runner is not None:
+                    self._group.start_soon(runner.retire)
+        elif backend is not None:
+            self._backends[name] = backend
+            if owner is not None:
+                self.owners[name] = owner
+            if instances is not None:
+                self._instances[name] = instances
+            self._events.tools(name, list(backend.tools.values()))
+            self._events.offers(name, backend.offers)
 
     async def remove(self, name: str) -> int:
         """Stop a backend and forget it; the number of tools it had."""
@@ -176,7 +175,7 @@ class Manager(BackendTable):
         if self._backends.get(name) is backend:
             del self._backends[name]
             self._on_tools(name, None)
-            self._owners.pop(name, None)
+            self.owners.pop(name, None)
         return len(backend.tools)
 
     async def _discard(self, backend: Backend) -> None:
@@ -202,7 +201,7 @@ class Manager(BackendTable):
             for name in gone:
                 tasks.start_soon(self.remove, name)
         for name in changed:
-            self._owners.pop(name, None)
+            self.owners.pop(name, None)
             self._replace(configs[name])
         new = [name for name in configs if name not in self._backends]
         for name in new:
@@ -290,11 +289,11 @@ class Manager(BackendTable):
         """Call one tool, waiting for a starting backend; raises the `BackendError` that names the cause.
 
         The `caller` selects the instance of a dedicated backend, and gets questions and notifications meanwhile. Where
-        the call certainly did not run (or may run twice), the backends of `fallback_chain` that have the tool are tried;
-        then the outcome names the one that answered; `admit` raises PolicyError for one that may not. Getting ready may take each of them an equal part of the time.
+        the call did not run, or may run twice, the backends of `fallback_chain` that have the tool are tried, each with
+        an equal part of the time for getting ready; `admit` raises PolicyError for one that may not.
         """
         deadline = time.monotonic() + timeout
-        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit)
+        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit, self.check_tool)
         while True:
             own, now = self._find(backend), time.monotonic()
             begin_by = now + (deadline - now) / (1 + len(candidates(tool, own, self._backends)))
@@ -303,8 +302,7 @@ class Manager(BackendTable):
             except BackendError as error:
                 if self._replaced(own, error, deadline):
                     continue
-                outcome = await fall_back(call, own, error, self._backends, self._instance)
-                if outcome is not None:
+                if outcome := await fall_back(call, own, error, self._backends, self._instance):
                     return outcome
                 raise self._with_cause(backend, error) from error
 
@@ -326,14 +324,10 @@ class Manager(BackendTable):
         return await self._on_current(backend, deadline, read_from, repeatable=True)
 
     async def wait_ready(self, name: str, timeout: float) -> None:
-        """Wait until a backend answers calls, starting it if necessary; raises `BackendError` if it does not."""
+        """Wait until a backend answers calls and has listed its tools, starting it if necessary; raises `BackendError`."""
         deadline = time.monotonic() + timeout
-        await self._on_current(name, deadline, lambda own: own.ready(deadline))
-
-    async def ping(self, backend: str, *, timeout: float) -> None:
-        """Probe a backend; raises `BackendError` without an answer."""
-        session = await self._find(backend).ready(time.monotonic() + timeout)
-        await session.ping(timeout=timeout)
+        session = await self._on_current(name, deadline, lambda own: own.ready(deadline))
+        await session.until_listed(deadline)
 
     async def _on_current(
         self,
@@ -353,12 +347,10 @@ class Manager(BackendTable):
                     continue
                 raise self._with_cause(name, error) from error
 
-    def _replaced(
-        self, used: Backend, error: BackendError, deadline: float, *, repeatable: bool = False
-    ) -> bool:
+    def _replaced(self, used: Backend, error: BackendError, end: float, *, repeatable: bool = False) -> bool:
         """Whether a new configuration replaced the backend meanwhile, so that the new one is used."""
         replaced = self._backends.get(used.config.name, used) is not used
-        return replaced and (repeatable or not error.sent) and time.monotonic() < deadline
+        return replaced and (repeatable or not error.sent) and time.monotonic() < end
 
     def _with_cause(self, name: str, error: BackendError) -> BackendError:
         """The error; of a backend with an incomplete configuration one that names what is missing."""
@@ -378,7 +370,7 @@ class Manager(BackendTable):
         """Stop the instances of dedicated backends that served this session."""
         self.sessions.end(session)
         for name in self.registered(session) if self._tasks is not None else ():
-            self._owners[name] = NO_SESSION
+            self.owners[name] = NO_SESSION
             self._group.start_soon(self._discard, self._backends[name])
         for instances in self._instances.values():
             instances.release(session)

@@ -37,6 +37,7 @@ from gatemini.errors import (
     BackendUnreachable,
 )
 from gatemini.model import CallOutcome, Json, Offer, Tool
+from gatemini.text.hidden import note_of
 
 UNDECLARED_LIST_SECONDS = 5.0
 """How long `tools/list` may take at a backend that declares no tools, or for a cursor that may mean the end."""
@@ -85,6 +86,9 @@ class McpSession:
         self.peer = Peer(config.name, on_notification=self._notification, on_ask_outside=clients.ask)
         self.facts: ServerFacts | None = None
         self.changed = anyio.Event()
+        self._listed = anyio.Event()
+        """Set while no announced change of the tools waits to be read."""
+        self._listed.set()
         self.offers_changed = anyio.Event()
         self._config = config
         self._handshake = Handshake(config, self.peer, client_info, clients, saved or SavedFacts())
@@ -206,6 +210,9 @@ class McpSession:
         for start in range(0, len(raw), REPAIRED_AT_ONCE):
             await anyio.lowlevel.checkpoint()
             listing.read(raw[start : start + REPAIRED_AT_ONCE])
+        said = self.facts.instructions if self.facts is not None else None
+        if (hides := note_of("the text of its instructions", said or "")) is not None:
+            notes.append(hides)
         return self._allowed(listing.tools()), notes + listing.repairs
 
     async def _read_pages(self, timeout: float) -> tuple[list[Any], list[str]]:
@@ -271,10 +278,18 @@ class McpSession:
                 listed(*await self.list_tools(timeout=self._config.timeout))
             except BackendError as error:
                 logger.warning("%s: new tool list not read: %s", self._config.name, error.message)
+            if not self.changed.is_set():
+                self._listed.set()
+
+    async def until_listed(self, deadline: float) -> None:
+        """Wait, at most until the deadline, until an announced change of the tools has been read."""
+        with anyio.move_on_after(deadline - time.monotonic()):
+            await self._listed.wait()
 
     async def follow_offers(self, listed: Callable[[list[Offer]], None]) -> None:
-        """List resources and prompts, again after each announced change; at once over where none are declared."""
+        """List resources and prompts, again after each announced change; none at once where none are declared."""
         if self.facts is None or not declares_offers(self.facts.capabilities):
+            listed([])
             return
         while True:
             self.offers_changed = anyio.Event()
@@ -327,6 +342,7 @@ class McpSession:
     def _notification(self, method: str, params: Json, caller: Caller | None) -> None:
         if method == _CHANGED:
             self.changed.set()
+            self._listed = anyio.Event() if self._listed.is_set() else self._listed
         elif method in _OFFERS_CHANGED:
             self.offers_changed.set()
         elif method in _FOR_CLIENTS:

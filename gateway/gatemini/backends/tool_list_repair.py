@@ -11,6 +11,7 @@ from typing import Any
 from gatemini.backends.wire import encode
 from gatemini.discovery.types.schema_reader import resolve_pointer
 from gatemini.model import Json, Tool
+from gatemini.text.hidden import note_of, texts_in, without_comments, without_comments_in
 
 MAX_SCHEMA_DEPTH = 64
 """Deeper schemas are replaced by an open object, because all code that reads them is recursive."""
@@ -54,18 +55,34 @@ class Listing:
     def _repaired(self, name: str, item: Json, notes: list[str]) -> Tool:
         annotations = _object_or_none(item, "annotations", notes)
         title = _text(item, "title", notes) or _text(annotations or {}, "title", notes)
+        description = _text(item, "description", notes) or title or ""  # some servers give only a title
+        schema = repair_input_schema(item.get("inputSchema"), notes)
+        output = _object_or_none(item, "outputSchema", notes)
+        for what, *texts in (
+            ("its name", name),
+            ("its description", description, title or ""),
+            ("its input schema", *texts_in(schema)),
+            ("its output schema", *texts_in(output)),
+        ):
+            if (hides := note_of(what, *texts)) is not None:
+                notes.append(hides)
         return Tool(
             backend=self._backend,
             name=name,
-            description=_text(item, "description", notes) or title or "",  # some servers give only a title
-            input_schema=repair_input_schema(item.get("inputSchema"), notes),
-            output_schema=_object_or_none(item, "outputSchema", notes),
+            description=without_comments(description),
+            input_schema=_shown(schema),
+            output_schema=_shown(output),
             annotations=annotations or {},
             tags=self._tags,
             namespace=self._namespace,
-            title=title,
+            title=title and without_comments(title),
             repairs=tuple(notes),
         )
+
+
+def _shown(schema: Any) -> Any:
+    """The schema, in which no description holds an HTML comment."""
+    return without_comments_in(schema) if any("<!--" in text for text in texts_in(schema)) else schema
 
 
 def repair_input_schema(schema: Any, notes: list[str]) -> Json:

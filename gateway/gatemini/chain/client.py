@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gatemini.backends.calls.callers import NOBODY, Caller, ProgressFn
+from gatemini.backends.calls.callers import NOBODY, AskFn, Caller, ProgressFn, RpcError
 from gatemini.model import Json
 from gatemini.policy import principal
 from gatemini.policy.door import Admission
 from gatemini.policy.facts import CallEnd
 from gatemini.policy.principal import Principal
+from gatemini.policy.reach import CannotAsk
 from gatemini.text.shorten import shorten
 
 MOST_TOLD = 50
@@ -73,6 +74,20 @@ class ChainClient:
 
 
 NO_CLIENT = ChainClient()
+
+
+def of_person(ask: AskFn | None) -> AskFn | None:
+    """Return `ask` for questions of the gateway itself, which raises CannotAsk."""
+    if ask is None:
+        return None
+
+    async def asks(method: str, params: Json) -> Json:
+        try:
+            return await ask(method, params)
+        except RpcError as refused:
+            raise CannotAsk(refused.message) from refused
+
+    return asks
 
 
 def keep_log(kept: list[Json], backend: str, params: Json) -> None:

@@ -18,7 +18,14 @@ from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.script import run_script
 from gatemini.discovery.types.identifiers import spoken
-from gatemini.errors import OUT_OF_TIME, ArgumentsInvalid, CompositeCycle, ResumeRefused, ToolNotFound
+from gatemini.errors import (
+    OUT_OF_TIME,
+    ApprovalPending,
+    ArgumentsInvalid,
+    CompositeCycle,
+    ResumeRefused,
+    ToolNotFound,
+)
 from gatemini.explain.source_lines import line_at
 from gatemini.model import Json, Tool
 from gatemini.output.json.javascript_json import loads_exact
@@ -97,7 +104,23 @@ def _outcome(run: ScriptRun, tool: Tool, name: str, code: str, trace: RecordedCa
         return Outcome(True, loads_exact(end.text), notes, end.text)
     if end.error.limit in OUT_OF_TIME:
         return _failed(end.error, tool, name, code, notes, Fate.CUT)
+    if end.error.code == ApprovalPending.code:
+        return _held(end.error, tool, name, notes)
     return _failed(end.error, tool, name, code, notes, Fate.FAILED if trace.broken else Fate.ANSWERED)
+
+
+def _held(error: ErrorInfo, tool: Tool, name: str, notes: tuple[str, ...]) -> Outcome:
+    """A composite tool that waits for approvals of its calls waits itself."""
+    fields: Json = {
+        "name": error.name,
+        "message": f"{name}: {error.message}",
+        "tool": tool.qualified,
+        "backend": tool.backend,
+        "code": error.code,
+        "structured": error.structured,
+        "hint": error.hint,
+    }
+    return Outcome(False, fields, notes, fate=Fate.HELD)
 
 
 def _failed(

@@ -8,7 +8,6 @@ that crosses goes through the chain's trace: a resumed chain first gets again wh
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,8 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from gatemini.chain.deadline import ChainTime
+from gatemini.chain.code.literals import rounded
+from gatemini.chain.guest.exchange import Exchange, approvals_open
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import Entry
@@ -36,8 +36,6 @@ from gatemini.text.utf8 import encode
 from gatemini_sandbox.host import Session
 from gatemini_sandbox.messages import Call, Calls, Done, ErrorInfo, Facts, Failed, Reply, Step
 
-ROUNDED_SHOWN = 3
-"""Numbers named in the note on those that were rounded."""
 STARTED_AT_ONCE = 8
 """Calls that begin in one turn of the event loop: a chain may issue thousands together, and others want a turn too."""
 
@@ -63,22 +61,6 @@ class ScriptRun:
     """Calls that were open, or made, after the code had come to its end."""
 
 
-@dataclass(slots=True)
-class _Exchange:
-    """Replies waiting for the guest."""
-
-    ready: list[Reply] = field(default_factory=list)
-    arrived: anyio.Event = field(default_factory=anyio.Event)
-
-    def put(self, reply: Reply) -> None:
-        self.ready.append(reply)
-        self.arrived.set()
-
-    def take(self) -> list[Reply]:
-        batch, self.ready, self.arrived = self.ready, [], anyio.Event()
-        return batch
-
-
 class Conversation:
     """One guest's steps and the answers to its calls, until it has ended."""
 
@@ -91,10 +73,9 @@ class Conversation:
         self._invoker = invoker
         self._results = results
         self._trace = invoker.trace
-        self._exchange = _Exchange()
+        self._exchange = Exchange()
         self._cut = False  # whether the time was over while the guest was idle
         self._left = invoker.time.left()  # when the last step began
-        self._running: set[asyncio.Task[None]] = set()  # calls in tasks of their own
         self._in_time: set[int] | None = None  # calls that had their answer when the code came to its end
 
     @property
@@ -106,7 +87,7 @@ class Conversation:
         first = await first_step()
         facts = self._run.facts = self._guest.facts
         registry = self._services.listing(self._invoker.client.who).registry
-        self._run.notes += [*_rounded(facts), *several(facts.interface_literals, registry)]
+        self._run.notes += [*rounded(facts), *several(facts.interface_literals, registry)]
         step, held = await self._repeat(first)
         self._watch(step)
         while isinstance(step, Calls):
@@ -152,16 +133,16 @@ class Conversation:
         async with asyncio.TaskGroup() as tasks:
             while isinstance(last, Calls):
                 for number, (call, entry) in enumerate(calls, 1):
-                    self._running.add(tasks.create_task(self._beside(call, entry)))
+                    self._exchange.running.add(tasks.create_task(self._beside(call, entry)))
                     if number % STARTED_AT_ONCE == 0:
                         await anyio.lowlevel.checkpoint()
                 last = await self._go_on(last)
                 if isinstance(last, Calls) and last.raced and self._only_losers(last):
                     last = await self._guest.outcome()
-                if not self._running:
+                if not self._exchange.running:
                     break
                 calls = self._issued(last) if isinstance(last, Calls) else []
-            for task in self._running:
+            for task in self._exchange.running:
                 task.cancel()
         return last
 
@@ -178,14 +159,15 @@ class Conversation:
         try:
             await self._answer(call, entry)
         finally:
-            self._running.discard(asyncio.current_task())
+            self._exchange.closed()
 
     async def _go_on(self, step: Calls) -> Step:
         """The guest's next step, with what has been answered by then."""
-        more = bool(self._running)
-        in_time = await _next_batch(self._exchange, step.wake_ms, self._invoker.time, more=more)
+        in_time = await self._exchange.next_batch(step.wake_ms, self._invoker.time)
         batch = self._exchange.take()
         self._left = self._invoker.time.left()
+        if in_time and not batch and self._exchange.stuck(step.wake_ms):
+            return await self._ended(approvals_open(self._exchange.held), settled=step.settled)
         if batch or in_time:
             self._trace.deliver([reply.id for reply in batch], len(self._guest.readings))
             after = await self._guest.resume(batch)
@@ -233,12 +215,14 @@ class Conversation:
         """The end of a chain whose time is over: its value if the code had come to it, else the error with all
         that can be told (console, notes)."""
         self._cut = True
+        return await self._ended(out_of_time(self._invoker, self._guest), settled=settled)
+
+    async def _ended(self, error: ErrorInfo, *, settled: bool) -> Step:
+        """The end of a chain that cannot go on: its value if the code had come to it, else `error`."""
         end = await self._guest.outcome()
         if settled or not isinstance(end, Done):
             return end
-        return Failed(
-            out_of_time(self._invoker, self._guest), end.notes, end.console, end.unawaited, end.lines
-        )
+        return Failed(error, end.notes, end.console, end.unawaited, end.lines)
 
     def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
         self._trace.read_clock(self._guest.readings)
@@ -269,7 +253,10 @@ class Conversation:
         outcome = await self._outcome(call, entry)
         text = self._trace.answer(entry, outcome, kept=call.kind == "results" and outcome.ok)
         await self._trace.flush()
-        if outcome.fate is not Fate.CUT:  # out of time: the chain ends as such, not as a failure of this call
+        if outcome.fate is Fate.HELD:
+            self._run.outcomes[call.id] = str(outcome.value["message"])
+            self._exchange.hold(outcome)
+        elif outcome.fate is not Fate.CUT:  # else the chain ends out of time, not by a failure of this call
             self._exchange.put(self._reply(call, outcome, text))
 
     async def _outcome(self, call: Call, entry: Entry) -> Outcome:
@@ -339,18 +326,6 @@ class Conversation:
         return await answer_results_call(call.tool, call.arguments, self._results, most)
 
 
-def _rounded(facts: Facts) -> list[str]:
-    """What became of whole numbers in the code that JavaScript cannot hold."""
-    shown = [
-        f"{digits} on line {line} became {int(float(int(digits, 0)))}" for line, _, digits in facts.rounded
-    ][:ROUNDED_SHOWN]
-    return (
-        [f"numbers beyond 2^53 are rounded in code: {', '.join(shown)}; write ids as strings"]
-        if shown
-        else []
-    )
-
-
 def _became(
     what: str, entries: Sequence[Entry], outcomes: Mapping[int, str], lines: Mapping[int, int]
 ) -> list[str]:
@@ -379,22 +354,3 @@ def _silent(entry: Entry) -> str:
 def out_of_time(invoker: Invoker, guest: Session) -> ErrorInfo:
     error = ChainTimeout.after(invoker.time.seconds, invoker.queued + guest.queued_seconds)
     return ErrorInfo(error.kind, error.message, limit=error.code)
-
-
-async def _next_batch(
-    exchange: _Exchange, wake_ms: float | None, chain_time: ChainTime, *, more: bool
-) -> bool:
-    """Until a reply is there or the guest's next timer is due; False when the chain's time is over first."""
-    due = None if wake_ms is None else time.monotonic() + wake_ms / 1000
-    while not exchange.ready:
-        left = chain_time.left()
-        if left <= 0:
-            return False
-        until_due = left if due is None else due - time.monotonic()
-        if until_due <= 0:
-            return True
-        with anyio.move_on_after(min(left, until_due)):
-            await exchange.arrived.wait()
-    if more:
-        await anyio.lowlevel.checkpoint()  # what finished in the same tick travels in the same batch
-    return chain_time.left() > 0

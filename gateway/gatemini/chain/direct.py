@@ -24,6 +24,8 @@ async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainS
     """Return the value of one call; its failure is the chain's."""
     with refusals():
         outcome, backend = await _made(_issued(1, plan, invoker), plan, invoker, services)
+    if outcome.fate is Fate.HELD:
+        raise of_call(outcome, backend)
     invoker.trace.deliver([1])
     if outcome.fate is Fate.CUT:
         raise ChainTimeout.after(invoker.time.seconds)
@@ -58,7 +60,7 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
             good.append(index)
             answers[index] = f'{{"ok":true,"value":{outcome.as_javascript()}}}'
         else:
-            answers[index] = dumps({"ok": False, "error": str(outcome.value.get("message"))})
+            answers[index] = dumps({"ok": False, "error": _said(outcome)})
 
     with refusals():
         async with anyio.create_task_group() as group:
@@ -70,6 +72,13 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
     if answers and not good:
         raise of_batch(text, notes)
     return ChainValue(text, "json", list(dict.fromkeys(notes)))
+
+
+def _said(outcome: Outcome) -> str:
+    """What an entry of a batch says of its failure."""
+    message = str(outcome.value.get("message"))
+    held = outcome.fate is Fate.HELD  # the batch must not be sent again: its other calls were made
+    return f"{message}; once it is granted, send this call alone again" if held else message
 
 
 async def describe(plan: Describe, invoker: Invoker, services: ChainServices) -> ChainValue:

@@ -17,16 +17,15 @@ import anyio
 import anyio.to_thread
 
 from gatemini.backends.calls.callers import LOGGED, AskFn, Caller
-from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
-from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log, of_person
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
-from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.outcome import Fate, Outcome, fate_of
 from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.services import ChainServices
-from gatemini.chain.values.outputs import mismatch
+from gatemini.chain.values.outputs import answered
 from gatemini.chain.values.resources import (
     BESIDE_TOOLS,
     address_of,
@@ -35,27 +34,24 @@ from gatemini.chain.values.resources import (
     no_address,
     prompt_of,
 )
-from gatemini.chain.values.tool_values import to_value, tool_error
 from gatemini.config.model.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
-    ApprovalPending,
     ArgumentsInvalid,
     BackendError,
-    BackendProtocol,
     ChainTimeout,
     GateminiError,
     LimitError,
-    ResultTooLarge,
+    PolicyError,
     ResumeRefused,
     ToolNotFound,
 )
 from gatemini.explain.error_fields import brief, error_fields
-from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, Json, Tool, member
+from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, CallOutcome, Json, Tool, member
 from gatemini.output.store.results import ResultStore
-from gatemini.policy.door import Reach
 from gatemini.policy.principal import Principal
+from gatemini.policy.reach import Reach
 from gatemini.text.size_limit import weight
 
 _T = TypeVar("_T")
@@ -99,6 +95,9 @@ class Invoker:
     config: SandboxConfig = field(init=False)
     """The limits from the start of the chain: a changed configuration applies to later chains."""
     _in_flight: anyio.Semaphore = field(init=False)
+    _origin: tuple[Principal, str, str] = field(init=False)
+    """Principal, session and chain of the calls."""
+    _reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
         self.config = self.services.config
@@ -109,6 +108,8 @@ class Invoker:
             tell=self._pass_on,
             time_left=self.time.left,
         )
+        self._origin = self.client.who, caller.session or "", self.chain
+        self._reach = Reach(self.caller.can, of_person(self.caller.ask), self.time.standing_still)
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
     def nested(self, name: str, trace: RecordedCalls) -> Invoker:
@@ -127,8 +128,7 @@ class Invoker:
         raw: bool = False,
         digits: Paths = (),
     ) -> Outcome:
-        """Make one tool call. Every failure is returned as an `Outcome`; only cancellation and ResumeRefused are
-        raised.
+        """Make one tool call. A failure is an `Outcome` too; only cancellation and ResumeRefused are raised.
 
         `digits` are the paths in the arguments at which a BigInt is held as text.
         """
@@ -168,10 +168,9 @@ class Invoker:
         self, record: CallRecord, entry: Entry, making: Coroutine[Any, Any, Outcome]
     ) -> Outcome:
         """Return the outcome of a call, whatever became of it, and note it in the record."""
-        backend = record.backend
         try:
             outcome = await making
-            if record.sent and not record.bytes and backend != COMPOSITE_BACKEND:
+            if record.sent and not record.bytes and record.backend != COMPOSITE_BACKEND:
                 # Nothing came over a wire: the size is that of the text which the code gets.
                 written = outcome.written or outcome.text is None
                 outcome = replace(outcome, text=outcome.json(), written=written)
@@ -180,15 +179,18 @@ class Invoker:
             self._finish(record, "refused")
             raise
         except GateminiError as exc:
-            if isinstance(exc, BackendError) and not exc.sent:
+            if isinstance(exc, PolicyError) or (isinstance(exc, BackendError) and not exc.sent):
                 record.sent = entry.sent = False
-            outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc))
+            outcome = Outcome(
+                False,
+                error_fields(exc, record.tool, record.backend),
+                fate=fate_of(exc, in_time=self.time.left() > LAST_MOMENT_SECONDS),
+            )
         except BaseException:
             self._finish(record, CANCELLED)
             raise
         if outcome.fate is Fate.CUT and record.sent:
-            # Two limits end at the same moment: the chain's, which cancels the call, or the call's own of the same
-            # length.
+            # The chain's limit, which cancels the call, and the call's own of the same length end at one moment.
             self._finish(record, CANCELLED)
         else:
             self._finish(record, "ok" if outcome.ok else f"error: {brief(outcome.value)}")
@@ -227,74 +229,46 @@ class Invoker:
             if raw and made.fate is Fate.ANSWERED:
                 return made.as_result(notes)
             return replace(made, notes=(*notes, *made.notes)) if notes else made
-        if self.dry_run is None or not held:
-            return await self._send(record, entry, tool, checked, notes, raw)
-        return self.dry_run.hold(tool, checked, notes)
+        if self.dry_run is not None and held:
+            return self.dry_run.hold(tool, checked, notes)
+        outcome = await self._send(record, entry, tool, checked)
+        record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
+        notes = (*notes, *outcome.notes)
+        keep, learn = self.results, self.services.learn
+        return answered(tool, outcome.result, notes, keep, learn, self.services.lists, raw=raw)
 
-    async def _send(
-        self, record: CallRecord, entry: Entry, tool: Tool, checked: Json, notes: tuple[str, ...], raw: bool
-    ) -> Outcome:
+    async def _send(self, record: CallRecord, entry: Entry, tool: Tool, arguments: Json) -> CallOutcome:
+        """Send an admitted call once fewer than the most are in flight."""
         async with self._in_flight:
             if (door := self.services.door) is not None and not door.holds(record.admission):
-                await self._admit(record, tool, checked)  # the rules have changed while it waited its turn
+                await self._admit(record, tool, arguments)  # the rules have changed while it waited its turn
             record.started = time.monotonic()
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
             await self.trace.sending(entry)
             record.sent = True
-            outcome = await self.services.backends.call_tool(
+            return await self.services.backends.call_tool(
                 tool.backend,
                 tool.name,
-                checked,
+                arguments,
                 timeout=timeout,
                 on_progress=self.client.progress_of(record),
                 caller=self.caller,
-                admit=partial(self._admit, record, arguments=checked),
+                admit=None if door is None else partial(self._admit, record, arguments=arguments),
             )
-        record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
-        return self._value(tool, outcome.result, (*notes, *outcome.notes), raw)
-
-    @property
-    def _origin(self) -> tuple[Principal, str, str]:
-        """Principal, session and chain of the calls."""
-        return self.client.who, self.caller.session or "", self.chain
 
     async def _admit(self, record: CallRecord, tool: Tool, arguments: Json, *, held: bool = False) -> None:
         """Pass the door. Raises PolicyDenied, ApprovalDenied or ApprovalPending for a call that may not leave.
 
         A call passes it again for each backend of a fallback chain, which is another backend's tool.
         """
-        door = self.services.door
-        if door is None:
+        if (door := self.services.door) is None:
             return
         record.settle("fell back", ms=(time.monotonic() - record.started) * 1000)
         facts = door.facts(tool, arguments, *self._origin)
         if held:  # a dry run will not send it
             return door.foresee(facts)
-        reach = Reach(self.caller.can, self.caller.ask, self.time.standing_still)
-        record.admission = await door.admit(facts, reach)
-
-    def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
-        """Return the value for the code of a backend's answer."""
-        if (mismatched := mismatch(tool, result)) is not None:
-            notes = (*notes, mismatched)
-        if raw or result.get("isError"):
-            result = in_full(result)
-        if raw:
-            return Outcome(True, result, notes)
-        if result.get("isError"):
-            return Outcome(False, tool_error(result, tool), notes)
-        value = to_value(
-            result,
-            tool,
-            save_blob=self.results.save_blob,
-            save_text=lambda text: self.results.save(text, label=tool.qualified),
-            lists=self.services.lists,
-        )
-        if not value.written:
-            self.services.learn(tool, value.value)
-        said = (*notes, *value.notes)
-        return Outcome(True, value.value, said, value.text, written=value.written, beside=tuple(value.beside))
+        record.admission = await door.admit(facts, self._reach)
 
     async def _beside_tools(
         self, record: CallRecord, entry: Entry, backend: str, spelled: str, arguments: Any
@@ -304,7 +278,7 @@ class Invoker:
             offers = await self._read(
                 record, entry, backend, spelled, {}, lambda s, left: s.list_offers(timeout=left)
             )
-            return Outcome(True, listed_value(offers))
+            return Outcome(True, listed_value(self.services.shown_offers(backend, offers)))
         if spelled == GET_PROMPT:
             name, given = prompt_of(backend, arguments)
             prompt = await self._read(
@@ -343,6 +317,7 @@ class Invoker:
         arguments: Json,
         send: Callable[[McpSession, float], Awaitable[_T]],
     ) -> _T:
+        backend = self.services.backend_of(backend, self.client.who)
         config = self.services.backends.config(backend)
         await self._admit(record, member(backend, name, config.namespace, config.tags), arguments)
         async with self._in_flight:
@@ -380,14 +355,6 @@ class Invoker:
                 f"a chain may make {most} calls; {record.tool} was one more ({LimitError.code}: sandbox.max_calls)",
                 hint="let one call bring more, or do the work in several chains",
             )
-
-    def _fate(self, exc: GateminiError) -> Fate:
-        """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
-        if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
-            return Fate.ANSWERED
-        if not isinstance(exc, BackendError | ChainTimeout | ApprovalPending):
-            return Fate.ANSWERED  # refused before it was sent: it would be refused again
-        return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 
     def _finish(self, record: CallRecord, outcome: str) -> None:
         record.outcome = outcome

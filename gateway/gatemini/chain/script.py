@@ -57,8 +57,7 @@ async def run_script(
     if trace.start is not None:
         identifiers = {identifier: name for identifier, name in trace.start.backends if identifier and name}
     run = ScriptRun(Facts(source=code), Failed(ErrorInfo("InternalError", "the chain has not ended")))
-    seconds = max(MINIMUM_SECONDS, invoker.time.left()) + (ASKING_SECONDS if invoker.caller.ask else 0)
-    guest = services.sandbox.session(code, identifiers, wall_seconds=seconds)
+    guest = services.sandbox.session(code, identifiers, wall_seconds=_guest_seconds(services, invoker))
     shown = services.listing(invoker.client.who).registry
     context = HintContext(identifiers, owners=partial(owners, registry=shown), disabled=services.disabled())
 
@@ -108,6 +107,12 @@ def refusals() -> Iterator[None]:
         if refused is None:
             raise
         raise refused from None
+
+
+def _guest_seconds(services: ChainServices, invoker: Invoker) -> float:
+    """What the guest's own clock gives it."""
+    asking = ASKING_SECONDS if invoker.caller.ask or services.door else 0
+    return max(MINIMUM_SECONDS, invoker.time.left()) + asking
 
 
 def _start(

@@ -16,7 +16,7 @@ from gatemini.config.model.schema import CompositeTool, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.types.identifiers import backend_identifiers
 from gatemini.errors import BackendError, GateminiError
-from gatemini.model import Json, Tool
+from gatemini.model import Json, Offer, Tool
 from gatemini.policy.door import Door
 from gatemini.policy.principal import Principal
 from gatemini.policy.visibility import Listing
@@ -74,6 +74,12 @@ class ChainServices:
         """Every name a chain may say before the dot: backends, and the namespaces they set."""
         return sorted({*self.backends.names(who.session), *self.reachable(who).spaces()})
 
+    def backend_of(self, space: str, who: Principal) -> str:
+        """The backend whose namespace this is, if one alone has it; any other name as it is."""
+        names = self.backends.names(who.session)
+        owners = [] if space in names else [n for n in names if self.backends.config(n).namespace == space]
+        return owners[0] if len(owners) == 1 else space
+
     def identifiers(self, who: Principal) -> tuple[Mapping[str, str], Mapping[str, Sequence[str]]]:
         """(global identifier → name, ambiguous identifier → the names that share it)."""
         return backend_identifiers(self.backend_names(who))
@@ -102,11 +108,15 @@ class ChainServices:
     async def find(
         self, backend: str, spelled: str, time_left: Callable[[str], float], who: Principal
     ) -> Tool:
-        """Return the tool that a call names; a starting backend may take the time that `time_left` gives it."""
+        """Return the tool that a call names; a backend that starts, or that has announced other tools, may take the time
+        that `time_left` gives it."""
         try:
             return self.reachable(who).find(backend, spelled)
         except GateminiError:
             reachable = backend not in self.backends.of_others(who.session)
+            if reachable and self.backends.state(backend) == "healthy":
+                with suppress(BackendError):
+                    await self.backends.wait_ready(backend, time_left(backend))
             if not reachable or self.backends.state(backend) not in ("starting", "stopped"):
                 return self.listing(who).registry.find(backend, spelled)  # its error names no hidden tool
             # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
@@ -131,6 +141,10 @@ class ChainServices:
                         )
                 raise
             return self.registry.find(backend, spelled)
+
+    def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
+        """Return the resources and prompts of a backend that may be listed."""
+        return offers if self.door is None else self.door.shown_offers(backend, offers)
 
     async def discover(self, name: str, arguments: Json, who: Principal) -> object:
         """Answer a discovery tool for code in a chain."""

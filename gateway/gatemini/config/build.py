@@ -7,20 +7,20 @@ findings of an entry come at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from gatemini.config.adapter_file import with_adapter
 from gatemini.config.documents.find import written_path
 from gatemini.config.entries import GUESSED_WORDS, Entry
+from gatemini.config.entry_values import encoded, get_in, missing, set_in
 from gatemini.config.model.allowed_values import value_faults
 from gatemini.config.model.backend import BackendConfig, as_text
-from gatemini.config.model.session_values import PLACES, marker, session_names
-from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
+from gatemini.config.problems import KeyPath, Problem, dotted, explain, unknown_key, written_keys
+from gatemini.config.session_values import marker, misplaced, session_names
 from gatemini.config.variables.errors import SecretPending, SecretUnavailable
 from gatemini.config.variables.interpolate import (
     Expanded,
@@ -31,7 +31,7 @@ from gatemini.config.variables.interpolate import (
     parse_template,
 )
 from gatemini.config.variables.redaction import SecretText, is_ordinary
-from gatemini.config.variables.references import SECRETREF, SecretResolver, read_private
+from gatemini.config.variables.references import SecretResolver, read_private
 from gatemini.errors import ConfigError
 
 _SECRET_PLACES = frozenset(("env", "headers"))
@@ -96,6 +96,8 @@ class _Work:
         """Inputs whose value is from the secret store, not a default."""
         self.of_session: set[tuple[str, str]] = set()
         """Keys, and the values of the session that they name."""
+        self.unset_in: dict[tuple[str, str], list[KeyPath]] = {}
+        """Where each reference without a value is."""
         self.incomplete: set[KeyPath] = set()
         """Places of variables without a value, where no other check makes sense."""
 
@@ -146,14 +148,8 @@ class _Work:
 
     def check_session_values(self, expanded: dict[str, Any]) -> None:
         """Give each session an instance of a backend that names a value of the session."""
-        for key, name in sorted(self.of_session):
-            if key not in PLACES:
-                self.error(
-                    (key,), f"${{{name}}} belongs to a session and is not put in here", "args, cwd, env"
-                )
-            elif self.entry.raw.get("instance_mode") == "shared":
-                found = f"found shared, but {key} has ${{{name}}}, which differs between sessions"
-                self.error(("instance_mode",), found, "dedicated")
+        for path, found, allowed in misplaced(self.of_session, self.entry.raw.get("instance_mode")):
+            self.error(path, found, allowed)
         if self.of_session:
             expanded["instance_mode"] = "dedicated"
 
@@ -171,7 +167,7 @@ class _Work:
         value = self.entry.raw.get("disabled")
         if isinstance(value, str):
             value = self.expand(value, ("disabled",))
-            return str(value).lower() in ("true", "1", "yes", "on")
+            return str(value).strip().lower() in _SWITCHED_ON
         return value is True
 
     def with_adapter_file(self, raw: dict[str, Any]) -> dict[str, Any]:
@@ -264,7 +260,26 @@ class _Work:
         for reference in result.missing:
             self.names[reference.name] = False
             self.incomplete.add(path)
-            self.error(path, *_missing(reference), unresolved=True)
+            self.unset(reference, path)
+
+    def unset(self, reference: Reference, path: KeyPath) -> None:
+        """Note a reference without a value; one that is in several places is one finding."""
+        found, allowed, remedy = missing(reference)
+        places = self.unset_in.setdefault((reference.kind, reference.name), [])
+        if path in places:
+            return
+        places.append(path)
+        if len(places) == 1:
+            self.error(path, found, allowed, remedy, unresolved=True)
+            return
+        first = self.entry.problem(places[0], "").key
+        others = ", ".join(map(dotted, places[1:]))
+        self.built.problems = [
+            replace(problem, found=f"{found} (also used in {others})")
+            if problem.unresolved and problem.key == first and problem.found.startswith(found)
+            else problem
+            for problem in self.built.problems
+        ]
 
     def add_inherited(self, expanded: dict[str, Any]) -> None:
         """Add variables of `inherit_env` that only a .env file sets: the child could not inherit those."""
@@ -287,6 +302,8 @@ class _Work:
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 path, found, allowed, remedy = explain(detail, BackendConfig, self.entry.raw)
+                if path in self.incomplete:
+                    continue
                 if path == ("name",):
                     path, found = (), f"found the name {self.entry.name!r}"
                 finding = self.entry.problem(path, found, allowed=allowed, remedy=remedy)
@@ -298,7 +315,7 @@ class _Work:
         """Put secrets in where the file itself has `secretref:`, never where the value of a variable has it."""
         for path in sorted(self.references, key=str):
             place = str(path[0])
-            text = _get(expanded, path)
+            text = get_in(expanded, path)
             if place not in _REFERENCE_PLACES:
                 allowed = "command, args, env, url, headers, prerequisite"
                 self.error(path, "a secretref: is not resolved here", allowed)
@@ -312,8 +329,8 @@ class _Work:
                 self.error(path, error.message, remedy=error.remedy, unresolved=True)
                 continue
             if place == "url" and (len(found) != 1 or value != found[0][1]):
-                value = _encoded(text, found)
-            _set(expanded, path, value)
+                value = encoded(text, found)
+            set_in(expanded, path, value)
             self.built.secrets += found
             self.secret_paths.add(path)
             self.origin[path] = [name for name, _ in found]
@@ -368,25 +385,5 @@ class _Work:
         return config.model_copy(update=update)
 
 
-def _missing(reference: Reference) -> tuple[str, str, str]:
-    if reference.kind == "input":
-        return f"the input {reference.name} needs `gatemini secret set {reference.name}`", "", ""
-    if reference.kind == "word":
-        return f"${{{reference.name}}} has no meaning outside an editor", "", "Write the path out"
-    return f"{reference.name} is not set", "", f"Set {reference.name} in the environment or a .env file"
-
-
-def _encoded(text: str, found: list[tuple[str, str]]) -> str:
-    """A URL with each secret percent-encoded."""
-    values = iter(found)
-    return SECRETREF.sub(lambda _: quote(next(values)[1], safe=""), text)
-
-
-def _get(value: Any, path: KeyPath) -> Any:
-    for part in path:
-        value = value[part]
-    return value
-
-
-def _set(value: Any, path: KeyPath, new: str) -> None:
-    _get(value, path[:-1])[path[-1]] = new
+_SWITCHED_ON = ("true", "1", "yes", "on", "y", "t")
+"""The texts that the model takes for true."""

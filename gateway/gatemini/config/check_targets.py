@@ -1,4 +1,4 @@
-"""Check that the targets of aliases and the calls of composite tools exist, before a chain meets them.
+"""Check that the targets of aliases and policy rules and the calls of composite tools exist, before a chain meets them.
 
 Which tools a backend has is known only once it runs: that half is `gatemini doctor`'s. The code of composite tools is
 parsed by the sandbox package, in another process.
@@ -6,9 +6,11 @@ parsed by the sandbox package, in another process.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
+from gatemini.config.model.policy import PolicyConfig
 from gatemini.config.model.schema import CompositeTool
 from gatemini.config.problems import KeyPath, closest
 from gatemini.discovery.types.identifiers import (
@@ -19,6 +21,7 @@ from gatemini.discovery.types.identifiers import (
 )
 from gatemini_sandbox.check import check_codes
 
+_WILD = re.compile(r"[*?\[]")
 _OF_BACKENDS = UNREACHABLE_MEMBERS | {"readResource"}
 """What a backend's object has beside its tools."""
 
@@ -39,6 +42,23 @@ def missing_targets(
         else:
             name = target.partition(".")[0]
             yield ("aliases", alias), f"there is no backend {name}{_near(name, backends)}"
+
+
+def missing_backends(policy: PolicyConfig, backends: Collection[str]) -> Iterator[tuple[KeyPath, str]]:
+    """Globs of the policy whose backend does not exist: (key, what was found). `backends` with their namespaces."""
+    places: list[tuple[KeyPath, str]] = [
+        (("policy", "rules", number, "tools", at), glob)
+        for number, rule in enumerate(policy.rules)
+        for at, glob in enumerate(rule.tools or ())
+    ]
+    places += [(("policy", "override_annotations", glob), glob) for glob in policy.override_annotations]
+    places += [
+        (("policy", "trust_annotations", at), name) for at, name in enumerate(policy.trust_annotations)
+    ]
+    for path, glob in places:
+        name = glob.partition(".")[0]
+        if name not in (*backends, spoken(COMPOSITE_BACKEND)) and not _WILD.search(name):
+            yield path, f"there is no backend {name}{_near(name, backends)}"
 
 
 class OutsideCall(NamedTuple):

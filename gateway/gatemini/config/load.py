@@ -6,22 +6,25 @@ section that protects is wrong. Everything else is a `Problem`, and a bad backen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from gatemini.config import profile
 from gatemini.config.build import SWITCHED_OFF, Builder, Built
-from gatemini.config.check_targets import missing_targets
+from gatemini.config.check_targets import missing_backends, missing_targets
 from gatemini.config.clients.read import ClientContext, client_entries, client_faults, is_client_document
 from gatemini.config.documents.document import Document, read_document
 from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
+from gatemini.config.model.policy import PINS_FILE, PolicyConfig
 from gatemini.config.model.schema import CompositeTool, Config, DaemonConfig, SecretsConfig
-from gatemini.config.problems import Problem, closest
+from gatemini.config.problems import Problem, closest, dotted
 from gatemini.config.sections import Sections
 from gatemini.config.variables.environment import read_environment
+from gatemini.config.variables.errors import SecretUnavailable
 from gatemini.config.variables.references import SecretAnswers, SecretResolver
 from gatemini.config.variables.store import STORE
 from gatemini.errors import ConfigError
@@ -30,6 +33,7 @@ from gatemini.processes.own_files import others_may_write
 
 _PROGRAM_TOKENS = ("VAULT_TOKEN", "BWS_ACCESS_TOKEN", "OP_SERVICE_ACCOUNT_TOKEN")
 """Variables that the preset programs log in with: hidden, since a program may print its token in an error."""
+"""Beside the configuration: what was approved of each server."""
 _INCLUDABLE = ("aliases", "backends", "composite_tools")
 _MAX_INCLUDES = 32
 
@@ -65,6 +69,8 @@ class Loaded:
     """Composite tools that were left out, each with what is wrong with its code."""
     spaces: frozenset[str] = frozenset()
     """Namespaces of all backends, disabled ones included, and aliases: what code may write in front of a tool."""
+    webhook_key: str = field(default="", repr=False)
+    """The key of `policy.approvals.webhook`, resolved."""
     variables: Mapping[str, str] | None = field(default=None, repr=False)
     """The environment with the variables of `.env` files; a reload gets these, since the files are read once."""
 
@@ -126,6 +132,7 @@ class _Loading:
         self.problems = problems
         self.sections = Sections(environ, problems)
         self.entries: dict[str, Entry] = {}
+        self.webhook_key = ""
         self.read: set[Path] = {source.resolve()}
         self.links: set[Path] = {source.absolute()}
         """The same files as they are named (a link may be replaced), and the files that backends name."""
@@ -134,15 +141,55 @@ class _Loading:
         self.add_file(self.document)
         for included in self.sections.values.pop("include", ()):
             self.include(included)
+        self.lock()
         settings: SecretsConfig = self.sections.values.get("secrets", SecretsConfig())
         resolver = self.resolver(settings)
+        self.webhook_key = self.key_of_webhook(resolver)
         built = self.build(settings, resolver)
         self.check_names(built)
-        self.problems += [self.open_to_others(path) for path in sorted(self.read) if others_may_write(path)]
+        self.check_shells(built)
+        pins = self.source.absolute().with_name(PINS_FILE)
+        self.links.add(pins)
+        for path in sorted(self.protected()):
+            if others_may_write(path):
+                self.report_open(path)
         unresolved = [p for p in self.problems if p.unresolved] if settings.strict else []
         if fatal := [*self.sections.fatal, *unresolved]:
             self.refuse(fatal)
         return self.result(built, settings, resolver)
+
+    @property
+    def locked(self) -> bool:
+        return self.sections.values.get("profile") == profile.LOCKED
+
+    @property
+    def exceptions(self) -> frozenset[str]:
+        """Keys that may weaken the profile."""
+        return frozenset(self.sections.values.get("profile_exceptions", ()))
+
+    def lock(self) -> None:
+        """Set the defaults of the profile `locked`, and report what weakens it."""
+        for name in sorted(self.exceptions):
+            if not self.locked or not profile.known_exceptions(name):
+                found = "no effect: " + (
+                    "locked does not fix this key" if self.locked else "the profile is not locked"
+                )
+                where = ("profile_exceptions", name)
+                self.problems.append(self.document.problem(where, found, severity="warning"))
+        if self.locked:
+            self.sections.values, findings = profile.lock(self.sections.values, self.exceptions)
+            self.report_weakening(findings)
+
+    def check_shells(self, built: Mapping[str, Built]) -> None:
+        """Report the command lines that run through a shell, which weakens the profile `locked`."""
+        if self.locked:
+            backends = {name: one.config for name, one in built.items()}
+            self.report_weakening(profile.shells(backends, self.exceptions))
+
+    def report_weakening(self, findings: Iterable[profile.Finding]) -> None:
+        for path, found, allowed in findings:
+            remedy = f"Remove it, or name {dotted(path)} under profile_exceptions with a reason"
+            self.sections.fatal.append(self.document.problem(path, found, allowed, remedy))
 
     def refuse(self, problems: list[Problem]) -> NoReturn:
         """Raise with these problems and all other errors, those of backends included."""
@@ -225,7 +272,22 @@ class _Loading:
             self.context.home,
             self.answers if later and self.answers is not None else SecretAnswers(),
             later,
+            programs=not self.locked or profile.RUNS_FOR_SECRETS in self.exceptions,
         )
+
+    def key_of_webhook(self, resolver: SecretResolver) -> str:
+        """Fetch the key of the webhook at once, also from a slow provider: no call may be approved without it."""
+        policy: PolicyConfig | None = self.sections.values.get("policy")
+        if policy is None or policy.approvals.webhook is None:
+            return ""
+        provider, _, path = policy.approvals.webhook.key.removeprefix("secretref:").partition(":")
+        try:
+            return replace(resolver, later=False).fetch(provider, path)
+        except SecretUnavailable as error:
+            where = ("policy", "approvals", "webhook", "key")
+            problem = self.document.problem(where, error.message, "", error.remedy, unresolved=True)
+            self.sections.report(problem, "policy")
+            return ""
 
     def build(self, settings: SecretsConfig, resolver: SecretResolver) -> dict[str, Built]:
         builder = Builder(
@@ -258,12 +320,16 @@ class _Loading:
         for path, found in missing_targets(aliases, spaces, {*composites, *self.sections.faulty}):
             document = self.sections.writers[path[:2]]
             self.problems.append(document.problem(path, found, severity="warning"))
+        policy: PolicyConfig | None = self.sections.values.get("policy")
+        for path, found in () if policy is None else missing_backends(policy, spaces):
+            self.problems.append(self.document.problem(path, found, severity="warning"))
 
     def result(self, built: Mapping[str, Built], settings: SecretsConfig, resolver: SecretResolver) -> Loaded:
         backends: dict[str, BackendConfig] = {n: b.config for n, b in built.items() if b.config is not None}
         secrets = [pair for one in built.values() for pair in one.secrets]
         hidden = (*settings.redact, *_PROGRAM_TOKENS)
         secrets += [(name, self.environ[name]) for name in hidden if self.environ.get(name)]
+        secrets += [("the webhook's key", self.webhook_key)] if self.webhook_key else []
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections.values, "backends": backends}),
             problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),
@@ -278,12 +344,28 @@ class _Loading:
             resolver=resolver,
             faulty=self.sections.faulty,
             spaces=self.spaces(built),
+            webhook_key=self.webhook_key,
             variables=self.environ,
         )
 
-    def open_to_others(self, path: Path) -> Problem:
+    def protected(self) -> set[Path]:
+        """What nobody else may write: the files that were read, or would be if they were there, and their folders."""
+        env = self.source.absolute().with_name(".env")
+        files = {path.resolve() for path in (*self.read, *self.links, env)}
+        return files | {path.parent for path in files if path.exists()}
+
+    def report_open(self, path: Path) -> None:
+        """Report a file or folder that others may write; `locked` does not start with one."""
         found = "others than its owner may write this file, and so start programs as you"
-        return Problem(str(path), None, "", found, "", f"Run `chmod go-w {path}`", "warning")
+        if path.is_dir():
+            found = "everybody may replace the files in this folder, and so start programs as you"
+        if path.name == PINS_FILE:
+            found = "others than its owner may write this file, and so approve what servers have changed"
+        place = (str(path), None, "", found, "", f"Run `chmod go-w {path}`")
+        if self.locked:
+            self.sections.fatal.append(Problem(*place))
+        else:
+            self.problems.append(Problem(*place, "warning"))
 
     def spaces(self, built: Mapping[str, Built]) -> frozenset[str]:
         written = [entry.raw.get("namespace") for entry in self.entries.values()]

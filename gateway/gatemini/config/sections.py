@@ -14,7 +14,9 @@ from gatemini.config.variables.interpolate import Reference, TemplateError, expa
 from gatemini.text.escape import visible
 from gatemini_sandbox.check import check_codes
 
-PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
+PROTECTING = frozenset(
+    ("registration", "sandbox", "secrets", "policy", "profile", "profile_exceptions", "audit", "http")
+)
 """Sections that limit what may happen: an error in one stops the start, defaults never replace it."""
 _LEFT_OUT_ALONE = frozenset(("aliases", "composite_tools"))
 """Sections of which a wrong entry is left out and the others stay."""

@@ -22,14 +22,15 @@ from gatemini.config.load import load_config
 from gatemini.config.variables.redaction import Redactor, start_log
 from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control
-from gatemini.daemon.hello import MAX_HELLO_BYTES, Hello, Variables, read_hello
+from gatemini.daemon.hello import Hello, Variables, read_hello
 from gatemini.daemon.listener import Listener, LockLost, peer_uid
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions.sessions import Sessions
+from gatemini.daemon.socket_streams import HELLO_SECONDS, first_line
+from gatemini.daemon.terminal.logs import BackendStderr, Levels
 from gatemini.daemon.turns import Turns
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
-from gatemini.protocol.stdio.stdio_streams import READ_CHUNK
 from gatemini.proxy.places import STARTED, PlaceRefused
 from gatemini.upkeep.reload import file_state
 from gatemini.upkeep.slow_secrets import Awaited
@@ -37,7 +38,6 @@ from gatemini.upkeep.slow_secrets import Awaited
 logger = logging.getLogger(__name__)
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-HELLO_SECONDS = 10.0
 TICK_SECONDS = 1.0
 STOP_SECONDS = 5.0
 """How long connections that are cut off may take to end."""
@@ -54,9 +54,13 @@ def run(listener: Listener, config: str | None, *, spawned: bool) -> int:
         handlers.append(logging.FileHandler(listener.place.log, encoding="utf-8"))
         os.chmod(listener.place.log, 0o600)
     start_log(redactor, LOG_FORMAT, *handlers)
+    levels = Levels()
+    for handler in handlers:
+        handler.addFilter(levels)
+    BackendStderr(listener.place, redactor).attach()
     started = f"{STARTED}{__version__} as process {os.getpid()} for {config or 'the demo'}"
     logger.info("%s", started)
-    daemon = Daemon(listener, config, redactor, spawned=spawned)
+    daemon = Daemon(listener, config, redactor, levels, spawned=spawned)
     anyio.run(daemon.serve)
     return daemon.code
 
@@ -70,11 +74,14 @@ def _cut_log(path: str) -> None:
 class Daemon:
     """One daemon. `app` is None until the configuration is loaded."""
 
-    def __init__(self, listener: Listener, config: str | None, redactor: Redactor, *, spawned: bool) -> None:
+    def __init__(
+        self, listener: Listener, config: str | None, redactor: Redactor, levels: Levels, *, spawned: bool
+    ) -> None:
         self.listener = listener
         self.place = listener.place
         self.config = Path(config) if config else None
         self.redactor = redactor
+        self.levels = levels
         self.spawned = spawned
         self.started = time.time()
         self.code = 0
@@ -137,7 +144,8 @@ class Daemon:
             self.config, environ=environ, redactor=self.redactor, serving=self.spawned, shared=True
         ) as app:
             self.app = app
-            logging.getLogger().setLevel(app.loaded.config.log_level.upper())
+            self.levels.set_base(app.loaded.config.log_level)
+            app.approvals.console = True
             for problem in app.problems():
                 logger.warning("%s", problem)
             self.answers = SavedAnswers(self.place.hello, app)
@@ -241,7 +249,7 @@ class Daemon:
                 return
             line, begun = b"", b""
             with anyio.move_on_after(HELLO_SECONDS):
-                line, begun = await _first_line(sock)
+                line, begun = await first_line(sock)
             hello = read_hello(line)
             if hello is None:
                 return
@@ -263,7 +271,9 @@ class Daemon:
             await self.ready.wait()
             most = self.app.loaded.config.daemon.max_sessions if self.app is not None else 0
             if self.app is None or len(self.connections) > most:
-                connection.tell("failed", reason=self.failure or f"{most} clients are connected already")
+                connection.tell(
+                    "failed", reason=self.failure or f"daemon.max_sessions ({most}) are connected already"
+                )
                 return
             self.variables.compare(hello.environ)
             self.outdated = _installed_version(hello.version)
@@ -287,6 +297,7 @@ class Daemon:
             self._keep_socket()
             await self._write_answers()
             await self.sessions.sweep()
+            self.levels.expire()
             if self._may_end():
                 self.stop(restart=bool(self.outdated))
 
@@ -313,7 +324,7 @@ class Daemon:
         return sum(connection.in_flight for connection in self.connections)
 
     def _may_end(self) -> bool:
-        if self.app is None or self.in_flight or self.app.parking.waiting:
+        if self.app is None or self.in_flight or self.app.parking.waiting or self.app.approvals.opened():
             return False
         if self.outdated:
             return True
@@ -348,24 +359,6 @@ class Daemon:
             files |= {folder / ".env" for folder in folders}
         stamps = stamps_of(files)
         return stamps if self.config_current else None
-
-
-async def _first_line(sock: socket.socket) -> tuple[bytes, bytes]:
-    """The first line of a connection, and what is behind it already."""
-    data = b""
-    while b"\n" not in data and len(data) < MAX_HELLO_BYTES:
-        await anyio.wait_readable(sock)
-        try:
-            more = sock.recv(READ_CHUNK)
-        except BlockingIOError:
-            continue
-        except OSError:
-            break
-        if not more:
-            break
-        data += more
-    line, _, rest = data.partition(b"\n")
-    return line, rest
 
 
 def _installed_version(of_client: str) -> str:

@@ -19,12 +19,15 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
+from gatemini.daemon.hello import MAX_HELLO_BYTES
 from gatemini.daemon.turns import MOST_YOUNG, YOUNG_SECONDS, Turns
 from gatemini.protocol.stdio.line_writer import LineWriter
 from gatemini.protocol.stdio.shortcut import CANCELLED, Shortcut
 from gatemini.protocol.stdio.stdio_streams import READ_CHUNK, LineSplitter, SdkLines, deliver
 from gatemini.proxy.wire import PRIVATE
 
+HELLO_SECONDS = 10.0
+"""How long the first line of a connection may take."""
 HELD_BYTES = 1 << 20
 """What may wait for a client that does not read; its calls wait from there on."""
 BACKLOG_BYTES = 256 * 1024
@@ -290,3 +293,34 @@ def _parsed(line: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+async def first_line(sock: socket.socket) -> tuple[bytes, bytes]:
+    """The first line of a connection, and what is behind it already."""
+    data = b""
+    while b"\n" not in data and len(data) < MAX_HELLO_BYTES:
+        await anyio.wait_readable(sock)
+        try:
+            more = sock.recv(READ_CHUNK)
+        except BlockingIOError:
+            continue
+        except OSError:
+            break
+        if not more:
+            break
+        data += more
+    line, _, rest = data.partition(b"\n")
+    return line, rest
+
+
+async def send_line(sock: socket.socket, line: bytes) -> None:
+    """Write a line; a client that has gone gets nothing."""
+    view = memoryview(line)
+    while view:
+        await anyio.wait_writable(sock)
+        try:
+            view = view[sock.send(view) :]
+        except BlockingIOError:
+            continue
+        except OSError:
+            return

@@ -48,7 +48,10 @@ class Budgets:
 
     def refusal(self, facts: CallFacts) -> Decision | None:
         """Return the denial of a call that would be one too many."""
-        config, counts = self.config, self.of(facts.session)
+        config = self.config
+        if not config.model_fields_set:
+            return None
+        counts = self.of(facts.session)
         if config.calls_per_session is not None and counts.calls >= config.calls_per_session:
             return _spent("calls_per_session", f"the session has made its {config.calls_per_session} calls")
         writes = config.writes_per_session

@@ -6,36 +6,34 @@ methods of `Door` in the order in which they apply. A new step goes into its own
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, spoken
 from gatemini.errors import PolicyDenied
-from gatemini.model import Json, Tool
+from gatemini.model import Json, Offer, Tool
+from gatemini.policy.approvals.asking import Approvals
+from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.budgets import Budgets
 from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts
+from gatemini.policy.flow.guard import FlowGuard
+from gatemini.policy.flow.labels import Held
+from gatemini.policy.grants import refusal_by
+from gatemini.policy.pins.pins import RULE as PIN
+from gatemini.policy.pins.pins import Pins
 from gatemini.policy.principal import Principal
-from gatemini.policy.rules.globs import compile_globs, tool_names
+from gatemini.policy.rates import CallRates
+from gatemini.policy.reach import Reach
 from gatemini.policy.rules.hints import HARMLESS
 from gatemini.policy.rules.rules import Rules
 from gatemini.policy.visibility import Listing, Listings
 from gatemini.registry import Registry
 
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The ways to the person behind a call: the client's capabilities and `ask`, which sends it a request.
-
-    `pause()` stops the chain's clock for the length of its context.
-    """
-
-    can: Json = field(default_factory=dict)
-    ask: Callable[[str, Json], Awaitable[Json]] | None = None
-    pause: Callable[[], AbstractContextManager[None]] = nullcontext
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -54,15 +52,36 @@ class Admission:
 class Door:
     """The decisions of one gateway. A changed configuration applies to the next call, also of running chains."""
 
-    def __init__(self, policy: PolicyConfig) -> None:
+    def __init__(
+        self,
+        policy: PolicyConfig,
+        approvals: Approvals | None = None,
+        *,
+        audit: AuditLog | None = None,
+        pins: Pins | None = None,
+    ) -> None:
+        self.audit = audit
+        self.pins = pins
         self.budgets = Budgets()
+        self.rates = CallRates()
+        self.owners: Mapping[str, str] = {}
+        """Registered backend → the session that alone may see it."""
+        self.always = False
+        """Whether it stays where nothing of a policy is configured: clients have grants and registrations of their own."""
+        self.approvals = approvals or Approvals()
+        if audit is not None:
+            self.approvals.event = audit.event
+        self.flow = FlowGuard()
         self._listings = Listings(self.visible)
         self.set_policy(policy)
+        if pins is not None:
+            pins.changed = self.changed
 
     def set_policy(self, policy: PolicyConfig) -> None:
         """Put other rules in force; what sessions have called so far still counts."""
         self.rules = Rules(policy)
         self.budgets.config = policy.budgets
+        self.flow.set_config(policy)
         self.changed()
 
     def changed(self) -> None:
@@ -92,14 +111,19 @@ class Door:
         )
 
     async def admit(self, facts: CallFacts, reach: Reach) -> Admission:
-        """Admit the call. Raises PolicyDenied, ApprovalDenied or ApprovalPending; then nothing may be sent."""
+        """Admit the call. Raises PolicyDenied, ApprovalDenied, ApprovalPending or AuditFailed; then nothing may be sent."""
         decision = self.judge(facts)
-        if decision.action == "ask":
+        while decision.action == "ask":
+            revision = self.revision
             await self._approval(facts, decision, reach)
             again = self.judge(facts)  # the rules and the session may have changed while it waited
-            decision = again if again.action == "deny" else decision
+            if again.action == "deny" or self.revision != revision:
+                decision = again
+            else:
+                break
         if decision.action == "deny":
             raise self._refused(facts, decision)
+        decision = self._warned(facts, decision)
         admission = Admission(self, facts, decision, revision=self.revision)
         self._count(facts)
         await self._intent(admission)
@@ -143,42 +167,40 @@ class Door:
     def possible(self, tool: Tool, who: Principal) -> Decision:
         """Return the least strict decision that a call of the tool could get from this principal now."""
         facts = self.facts(tool, {}, who, "", "")
-        for step in (self._grant, self._pins):
-            if (refusal := step(facts)) is not None:
-                return refusal
-        return self.rules.possible(tool, facts.hints, who, facts.at)
+        refusal = self._grant(facts) or self._pins(facts)
+        return refusal or self.rules.possible(tool, facts.hints, who, facts.at)
 
     # -- the decision: pure ----------------------------------------------------------------------------
 
     def judge(self, facts: CallFacts) -> Decision:
         """Return the decision about a call as things are now; nothing is asked, counted or written."""
-        for step in (self._session, self._grant, self._pins):
-            if (refusal := step(facts)) is not None:
-                return refusal
+        refusal = self._session(facts) or self._grant(facts) or self._pins(facts)
+        if refusal is not None:
+            return refusal
         decision = self._rules(facts)
-        return decision if decision.action == "deny" else stricter(decision, self._flow(facts))
+        if decision.action == "deny" or (objection := self._flow(facts)) is None:
+            return decision
+        return stricter(decision, objection)
 
     def _session(self, facts: CallFacts) -> Decision | None:
         """Deny a call beyond the session's budgets. A composite tool counts by the calls that it makes."""
-        return None if facts.backend == COMPOSITE_BACKEND else self.budgets.refusal(facts)
+        if facts.backend == COMPOSITE_BACKEND:
+            return None
+        return self.budgets.refusal(facts) or self.rates.refusal(facts)
 
     def _grant(self, facts: CallFacts) -> Decision | None:
-        """Deny what the client's own grant leaves out."""
-        grant = facts.who.grant
-        if grant is None:
-            return None
-        names = tool_names(facts.backend, facts.tool, facts.qualified)
-        if grant.backends is not None and facts.backend not in grant.backends:
-            return Decision("deny", "the client's grant", f"it has no backend {spoken(facts.backend)}")
-        if grant.deny and any(map(compile_globs(grant.deny), names)):
-            return Decision("deny", "the client's grant", "it leaves this tool out")
-        if grant.allow is not None and not any(map(compile_globs(grant.allow), names)):
-            return Decision("deny", "the client's grant", "it does not have this tool")
-        return None
+        """Deny what the client's own grant leaves out, and what another session has registered."""
+        owner = self.owners.get(facts.backend)
+        if owner is not None and owner != (facts.session or facts.who.session):
+            return Decision("deny", "registration", "another session has registered this backend")
+        return None if facts.who.grant is None else refusal_by(facts.who.grant, facts)
 
     def _pins(self, facts: CallFacts) -> Decision | None:
         """Deny a tool that is not as it was approved."""
-        return None
+        if self.pins is None or self.pins.mode != "enforce":
+            return None
+        reason = self.pins.refusal(facts.backend, facts.tool, facts.arguments)
+        return None if reason is None else Decision("deny", PIN, reason)
 
     def _rules(self, facts: CallFacts) -> Decision:
         """Decide by the first rule that matches, else by the default."""
@@ -187,44 +209,89 @@ class Door:
 
     def _flow(self, facts: CallFacts) -> Decision | None:
         """Ask about or deny a call that could send what the session has read; None: no objection."""
-        return None
+        objection = self.flow.objection(facts)
+        return None if objection is None or objection.action == "allow" else objection
 
     # -- what follows a decision -------------------------------------------------------------------------
 
     async def _approval(self, facts: CallFacts, decision: Decision, reach: Reach) -> None:
         """Wait for a person's approval. Raises ApprovalDenied or ApprovalPending."""
-        why = f"it must be approved ({', '.join(decision.ask.via)}), and nothing can ask for that"
-        reason = f"{decision.reason}; {why}" if decision.reason else why
-        raise self._refused(facts, Decision("deny", decision.rule, reason))
+        if self.audit is not None:
+            self.audit.decision(facts, decision, revision=self.revision)
+        reads = self.flow.held(facts.session).sentences() if self.flow.on else ()
+        await self.approvals.approve(facts, decision, self.revision, reach, reads)
+
+    def _warned(self, facts: CallFacts, decision: Decision) -> Decision:
+        """Return the decision with the guard's objection where `policy.flow: warn` lets the call pass."""
+        objection = self.flow.objection(facts) if self.flow.config.flow == "warn" else None
+        if objection is None:
+            return decision
+        logger.warning("%s: %s (policy.flow: warn)", facts.qualified, objection.reason)
+        return replace(decision, rule=f"{decision.rule}, {objection.rule}", reason=objection.reason)
 
     def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
         """Record a refusal and return its error."""
+        if self.audit is not None:
+            self.audit.decision(facts, decision, revision=self.revision)
         return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
+
+    def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
+        """Return the resources and prompts of a backend that may be listed."""
+        return offers if self.pins is None else self.pins.shown_offers(backend, offers)
 
     def _count(self, facts: CallFacts) -> None:
         """Count an admitted call towards the session's budgets."""
         if facts.backend != COMPOSITE_BACKEND:
             self.budgets.count(facts)
+            self.rates.count(facts)
 
     async def _intent(self, admission: Admission) -> None:
-        """Write the intent record, without which nothing leaves under `on_failure: block`."""
+        """Write the intent record, without which nothing leaves under `on_failure: block`: then it raises AuditFailed."""
+        if self.audit is not None:
+            facts, decision = admission.facts, admission.decision
+            labels = self.flow.held(facts.session).names() if self.flow.on else ()
+            admission.seq = await self.audit.intent(facts, decision, revision=self.revision, labels=labels)
 
     def _label(self, admission: Admission, end: CallEnd) -> None:
-        """Add the labels of what was read to chain and session."""
+        """Add the labels of what was read to the session's."""
+        self.flow.settle(admission.facts)
 
     def _outcome(self, admission: Admission, end: CallEnd) -> None:
         """Write the outcome record."""
+        if self.audit is not None:
+            labels = self.flow.sources(admission.facts) if self.flow.on else ()
+            self.audit.outcome(admission.seq or 0, admission.facts, end, labels=labels)
+
+    def begin_session(self, session: str) -> Held | None:
+        """Begin a session; return the labels that it will gather, None where none are gathered."""
+        return self.flow.begin(session) if self.flow.on else None
 
     def end_session(self, session: str) -> None:
         """Forget a session that has ended."""
         self.budgets.end_session(session)
+        self.approvals.end_session(session)
+        self.flow.end_session(session)
 
 
-def door_of(policy: PolicyConfig | None, before: Door | None) -> Door | None:
-    """Return the door for a configuration: the one before with its new rules, or None where there is no policy."""
-    if policy is None:
+def may_ask(policy: PolicyConfig) -> bool:
+    """Return whether some call may need an approval."""
+    return "ask" in (policy.default, policy.flow, *(rule.action for rule in policy.rules))
+
+
+def door_of(
+    policy: PolicyConfig | None,
+    before: Door | None,
+    approvals: Approvals | None = None,
+    webhook_key: str = "",
+    *,
+    audit: AuditLog | None = None,
+    pins: Pins | None = None,
+) -> Door | None:
+    """Return the door for a configuration: the one before with its new rules, or None where nothing is to be decided."""
+    if policy is None and audit is None and not (before is not None and before.always):
         return None
-    if before is None:
-        return Door(policy)
-    before.set_policy(policy)
-    return before
+    policy = policy or PolicyConfig()
+    door = before or Door(policy, approvals, audit=audit, pins=pins)
+    door.set_policy(policy)
+    door.approvals.configure(policy.approvals, webhook_key, may_ask=may_ask(policy))
+    return door

@@ -18,10 +18,11 @@ class Hints:
     idempotent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallFacts:
     """One call: the tool by its names in the registry, never as code spells it, and its checked arguments.
 
+    Not changed once it is made, and not frozen: that would take a microsecond of each call.
     `qualified` has the namespace of a backend that has one. `session` and `chain` are their ids, "" for none.
     """
 
@@ -38,7 +39,7 @@ class CallFacts:
     """When it was made, in seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallEnd:
     """How an admitted call ended: `outcome` is ok, cancelled, refused or "error: …", as in the chain's `_meta`."""
 

@@ -12,11 +12,16 @@ Transport = Literal["stdio", "socket", "http", "cli"]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The limits of one client's grant over HTTP: globs of tools, and names of backends. None: no limit."""
+    """The limits of one client's grant over HTTP: globs of tools, and names of backends.
 
-    allow: tuple[str, ...] | None = None
+    A tool must match a glob of each list in `allow` and none of `deny`. `backends` and `calls_per_minute` of None are no
+    limit.
+    """
+
+    allow: tuple[tuple[str, ...], ...] = ()
     deny: tuple[str, ...] = ()
     backends: frozenset[str] | None = None
+    calls_per_minute: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +47,7 @@ def local(transport: Transport, client: str = "") -> Principal:
     return Principal(_user(), client, transport=transport)
 
 
+TERMINAL = "gatemini"
+"""The client's name of commands in the terminal."""
 NOBODY = Principal("nobody")
 """For calls without a client, which only tests make."""

@@ -1,4 +1,4 @@
-"""`gatemini --direct`: the stdio server in one process, with one session and no socket."""
+"""`gatemini --direct`: the stdio server in one process, with one session, and no socket but one for approvals."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -13,6 +14,7 @@ import anyio
 from gatemini.app import App
 from gatemini.config.variables.redaction import Redactor, start_log
 from gatemini.errors import ConfigError
+from gatemini.policy.approvals.asking import Approvals
 from gatemini.protocol.mcp_server import build_server
 from gatemini.protocol.stdio.descriptors import Wire, claim_stdio
 from gatemini.protocol.stdio.shortcut import Shortcut
@@ -21,16 +23,21 @@ from gatemini.protocol.stdio.stdio_streams import serve_wire
 LOG_FORMAT = "gatemini: %(levelname)s %(name)s: %(message)s"
 
 
-def main(config_path: Path | None, wire: Wire | None = None) -> int:
+Console = Callable[[Approvals, Redactor], Awaitable[None]]
+"""Lets commands of the terminal approve calls, for as long as it runs."""
+
+
+def main(config_path: Path | None, wire: Wire | None = None, console: Console | None = None) -> int:
     """Serve until the client closes stdin or a signal comes; return exit code 1 when the config cannot be used.
 
-    `wire` is stdin and stdout where the caller has claimed them already, before the heavy imports.
+    `wire` is stdin and stdout where the caller has claimed them already, before the heavy imports. `console` is run
+    once something can ask for an approval.
     """
     wire = wire or claim_stdio()
     redactor = Redactor()
     start_log(redactor, LOG_FORMAT, logging.StreamHandler(sys.stderr))
     try:
-        anyio.run(_serve, wire, config_path, redactor)
+        anyio.run(_serve, wire, config_path, redactor, console)
     except ConfigError as exc:
         print(exc.text(), file=sys.stderr)
         return 1
@@ -39,13 +46,15 @@ def main(config_path: Path | None, wire: Wire | None = None) -> int:
     return 0
 
 
-async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor) -> None:
+async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor, console: Console | None) -> None:
     opened = App.open(config_path, redactor=redactor, serving=True)
     async with opened as app, anyio.create_task_group() as group:
         logging.getLogger().setLevel(app.loaded.config.log_level.upper())
         for problem in app.problems():
             logging.getLogger("gatemini.config").warning("%s", problem)
         group.start_soon(_stop_on_signal, group.cancel_scope)
+        if console is not None and os.name != "nt":
+            group.start_soon(_approvals, app.approvals, redactor, console)
         session = app.new_session()
         try:
             surface = app.surface(session)
@@ -56,6 +65,11 @@ async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor) -> No
         finally:
             app.end_session(session)
         group.cancel_scope.cancel()
+
+
+async def _approvals(approvals: Approvals, redactor: Redactor, console: Console) -> None:
+    await approvals.needed.wait()
+    await console(approvals, redactor)
 
 
 async def _stop_on_signal(scope: anyio.CancelScope) -> None:

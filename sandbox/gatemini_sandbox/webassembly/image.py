@@ -91,7 +91,7 @@ def _load_bridge(js: QuickJS, limits: Limits) -> dict[str, int]:
     protocol = js.parse(json.dumps({**PROTOCOL, "console": _console_protocol(limits)}).encode())
     parts = [
         js.call(script(name), js.again(values))
-        for name in ("encode.js", "shims.js", "locale.js", "timers.js", "tool_error.js")
+        for name in ("encode.js", "shims.js", "regexp.js", "locale.js", "timers.js", "tool_error.js")
     ]
     terminal = js.call(script("console.js"), js.again(values), js.again(protocol))
     backends = script("backends.js")

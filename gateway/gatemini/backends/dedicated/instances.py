@@ -9,7 +9,7 @@ import anyio.abc
 
 from gatemini.backends.actor import Backend
 from gatemini.config.model.schema import BackendConfig
-from gatemini.config.model.session_values import needs_session
+from gatemini.config.session_values import needs_session
 from gatemini.errors import BackendBusy
 
 

@@ -9,7 +9,7 @@ import anyio
 
 from gatemini.backends.transports.interface import Link, OpenLink, Receiver
 from gatemini.config.model.backend import BackendConfig
-from gatemini.config.model.session_values import SessionValues, for_session, needs_session
+from gatemini.config.session_values import SessionValues, for_session, needs_session
 from gatemini.errors import BackendStopped
 
 

@@ -12,6 +12,10 @@ from typing import Any, Final
 
 from gatemini.output.json.javascript_json import MAX_SAFE_INTEGER, ordered_keys, simple_number
 from gatemini.text.utf8 import SURROGATE
+from gatemini_sandbox.messages import Facts
+
+ROUNDED_SHOWN = 3
+"""Numbers named in the note on those that were rounded."""
 
 MAX_NESTING: Final = 200
 """Literals nested deeper than this are left to the sandbox: the reader is recursive."""
@@ -151,3 +155,15 @@ def _unescaped(escape: re.Match[str]) -> str:
     if not digits:
         raise Uncertain
     return chr(int(digits, 16))
+
+
+def rounded(facts: Facts) -> list[str]:
+    """What became of whole numbers in the code that JavaScript cannot hold."""
+    shown = [
+        f"{digits} on line {line} became {int(float(int(digits, 0)))}" for line, _, digits in facts.rounded
+    ][:ROUNDED_SHOWN]
+    return (
+        [f"numbers beyond 2^53 are rounded in code: {', '.join(shown)}; write ids as strings"]
+        if shown
+        else []
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gatemini.chain.replay.recorded_calls import RecordedCalls
-from gatemini.errors import OUT_OF_TIME
+from gatemini.errors import OUT_OF_TIME, ApprovalPending
 from gatemini.explain.error_facts import ErrorFacts
 
 
@@ -13,6 +13,8 @@ def interruption(error: ErrorFacts, calls: RecordedCalls) -> str:
     # The other limits are the code's own doing: the same code would meet them again.
     if limit in OUT_OF_TIME:
         return "was over its time"
+    if limit == ApprovalPending.code:
+        return "waits for an approval"
     if isinstance(limit, str) and limit.startswith("sandbox."):
         return "lost its sandbox"
     return "lost a backend" if calls.broken else ""

@@ -25,6 +25,11 @@ def texts_beside(structured: Any, texts: Sequence[str]) -> list[str]:
     said = [text for text in texts if text and not text.isspace()]
     if isinstance(structured, Written):
         return [text for text in said if not _is_written(text, structured)]
+    if (
+        isinstance(structured, list)
+        and [line.removesuffix("\r") for line in "\n".join(texts).split("\n")] == structured
+    ):
+        return []  # the lines of the text
     inner = structured.get("result") if isinstance(structured, dict) and len(structured) == 1 else None
     values = [_value(text) for text in said]
     for whole in (structured, inner):

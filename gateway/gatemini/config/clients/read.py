@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gatemini.config.clients import table
+from gatemini.config.clients.foreign_references import foreign, refer
 from gatemini.config.clients.server_sections import (
-    GOOSE_SECTION,
+    client_of,
     left_out_by_name,
     project_sections,
     server_sections,
     servers_of,
-    value_at,
+    tools_off,
 )
 from gatemini.config.documents.document import Document
 from gatemini.config.documents.find import written_path
+from gatemini.config.documents.text_edit import value_at
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
 from gatemini.config.problems import KeyPath, Problem, closest, dotted, shown
@@ -31,10 +33,6 @@ _SHORT = 3
 """Names this short resemble anything: no guess is made for them."""
 _MILLISECONDS_FROM = 1000
 """A timeout without a unit is in milliseconds from here on."""
-_GEMINI_VARIABLE = re.compile(r"\A\$([A-Z_][A-Z0-9_]*)\Z")
-_BRACED = re.compile(r"(?<!\$)\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-_SHELL_VARIABLE = re.compile(r"(?<![\\$])\$([A-Za-z_][A-Za-z0-9_]*)")
-_CONTINUE_VARIABLE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -69,7 +67,7 @@ def client_faults(document: Document) -> list[Problem]:
         if any(section[: len(twice.path)] == twice.path for section in sections):
             place = (str(document.path), twice.line, dotted(twice.path))
             faults.append(Problem(*place, twice.found, "", twice.remedy))
-    if any(path[0] != "projects" for path in sections):
+    if any(path[:1] != ("projects",) for path in sections):
         for section in project_sections(document):
             count = len(value_at(document.value, section) or ())
             found = f"{count} of a project's own servers {'is' if count == 1 else 'are'} left out"
@@ -156,10 +154,7 @@ class _Translation:
         self.raw = entry.raw
         self.renamed: dict[str, KeyPath] = {}
         entry.renamed = self.renamed
-        self.is_gemini = ".gemini" in entry.document.path.parts
-        self.is_goose = entry.prefix[:-1] == GOOSE_SECTION
-        self.is_crush = entry.document.path.name in table.CRUSH_FILES
-        self.is_opencode = entry.prefix[:-1] == table.BARE_SECTION and not self.is_crush
+        self.client = client_of(entry.document.path, entry.prefix[:-1])
 
     def run(self) -> None:
         for key in table.SAME:
@@ -175,7 +170,7 @@ class _Translation:
         self.variables_by_name()
         self.env_file()
         for key in self.value:
-            if key not in table.KNOWN:
+            if key not in table.KNOWN | table.SILENT:
                 near = closest(key, table.KNOWN) if len(key) > _SHORT else None
                 hint = f", did you mean {near}?" if near and near not in self.value else ""
                 self.note(key, f"unknown field {key}{hint}; it was ignored")
@@ -190,28 +185,20 @@ class _Translation:
         self.entry.notes.append(self.entry.document.problem(path, found, allowed, remedy, severity=severity))
 
     def environment(self) -> None:
-        """Our words under other names, and references to variables.
-
-        Continue writes `${{ secrets.NAME }}`, OpenCode `{env:NAME}`, Crush `$NAME`, Gemini `"$NAME"`.
-        """
+        """Our words under other names, and references to variables."""
         for theirs, ours in table.RENAMED.items():
             if self.value.get(theirs) not in (None, [], {}) and ours not in self.raw:
                 self.take(ours, theirs, self.value[theirs])
         options = _mapping(self.value.get("requestOptions")).get("headers")
         if options and "headers" not in self.raw:
-            self.take("headers", "requestOptions", options)
-        for place in (place for place in table.SAME if place in self.raw):
-            self.raw[place] = _referring(self.raw[place], _CONTINUE_VARIABLE)
-        bare, crush = self.entry.prefix[:-1] == table.BARE_SECTION, self.is_crush
+            self.raw["headers"], self.renamed["headers"] = options, ("requestOptions", "headers")
         for place in ("env", "headers"):
             values = self.raw.get(place)
             if isinstance(values, dict):  # a variable that is null is not set (VS Code)
-                values = {name: value for name, value in values.items() if value is not None}
-                self.raw[place] = _referring(values, _GEMINI_VARIABLE) if self.is_gemini else values
-        for place in (place for place in table.SAME if bare and place in self.raw):
-            self.raw[place] = _referring(self.raw[place], _SHELL_VARIABLE if crush else _BRACED)
-            if crush and "$(" in str(self.raw[place]):
-                found = "holds $(…), a command that Crush runs and the gateway does not"
+                self.raw[place] = {name: value for name, value in values.items() if value is not None}
+        refer(self.raw, self.client, self.context.environ)
+        for place in (place for place in table.SAME if place in self.raw):
+            if (found := foreign(self.raw[place], self.client)) is not None:
                 self.note(place, found, error=True, remedy="Write ${NAME}, or keep the value as a secret")
 
     def command(self) -> None:
@@ -227,6 +214,8 @@ class _Translation:
             args = self.raw.get("args")
             self.raw["command"] = command[0]
             self.raw["args"] = [*command[1:], *(args if isinstance(args, list) else [])]
+            for at in range(1, len(command)):
+                self.entry.places["args", at - 1] = ("command", at)
 
     def address(self) -> None:
         theirs = next((key for key in table.URLS if self.value.get(key)), None)
@@ -240,7 +229,7 @@ class _Translation:
         theirs = next((key for key in table.TRANSPORTS if self.value.get(key) not in (None, "")), None)
         url = self.raw.get("url")
         if theirs is None:
-            plain = self.is_gemini and "url" not in self.renamed
+            plain = self.client == "gemini" and "url" not in self.renamed
             if (
                 isinstance(url, str)
                 and "command" not in self.raw
@@ -269,27 +258,40 @@ class _Translation:
                 self.note(theirs, f"found {shown(value, (theirs,))}", error=True, allowed="true, false")
             elif state is off:
                 self.take("disabled", theirs, True)
-        for key in table.APPROVALS:
+        for key, why in table.APPROVALS.items():
             if self.value.get(key) not in (None, False, []):
-                self.note(key, f"{key} has no effect here: the client decides what it approves")
+                self.note(key, f"{key} has no effect here: {why}")
 
     def filters(self) -> None:
         """Filters of tools protect, so one that cannot be read is an error."""
         tools: dict[str, list[Any]] = {}
         for theirs, ours in table.FILTERS.items():
             value = self.value.get(theirs)
-            if value in (None, [], ["*"], "*"):
+            if value in (None, ["*"], "*") or (value == [] and (ours == "deny" or self.client == "goose")):
                 continue
-            if theirs == "tools" and isinstance(value, dict):  # Codex: settings of single tools
+            if theirs == "tools" and isinstance(value, dict) and not value.keys() & {"include", "exclude"}:
                 off = [name for name, one in value.items() if _mapping(one).get("enabled") is False]
-                tools["deny"] = [*tools.get("deny", []), *off]
-                self.note(theirs, "approval_mode has no effect here: the client decides what it approves")
+                tools["deny"] = [*tools.get("deny", []), *off]  # Codex: settings of single tools
+                if any("approval_mode" in _mapping(one) for one in value.values()):
+                    self.note(theirs, "approval_mode has no effect here: the client decides what it approves")
+            elif theirs == "tools" and isinstance(value, dict):  # Hermes
+                for part, key in (("include", "allow"), ("exclude", "deny")):
+                    names = value.get(part) or []
+                    tools[key] = [*tools.get(key, []), *(names if isinstance(names, list) else [names])]
+            elif value == []:
+                tools["deny"] = ["*"]
+                self.note(theirs, f"{theirs} names no tool, so none is offered")
             elif isinstance(value, list):
                 tools[ours] = [*tools.get(ours, []), *value]
             else:
                 self.note(
                     theirs, "a tool filter that is not a list of names", error=True, allowed="a list of names"
                 )
+        if self.client == "opencode":
+            tools["deny"] = [
+                *tools.get("deny", []),
+                *tools_off(self.entry.document, str(self.entry.prefix[-1])),
+            ]
         if any(tools.values()):
             self.raw["tools"] = {key: names for key, names in tools.items() if names}
 
@@ -302,10 +304,10 @@ class _Translation:
                 for part, name in (("startup", "connect_timeout"), ("request", "timeout")):
                     self.timeout(theirs, value.get(part), name, 0.001)
                 continue
-            if theirs == "timeout" and self.is_opencode:  # the limit of listing the tools
-                ours, unit = "connect_timeout", 0.001
-            elif theirs == "timeout" and self.is_goose:
-                unit = 1.0
+            if theirs == "timeout" and self.client == "opencode":  # the limit of listing the tools
+                ours = "connect_timeout"
+            if theirs == "timeout":
+                unit = table.UNITS.get(self.client)
             self.timeout(theirs, value, ours, unit)
 
     def timeout(self, theirs: str, value: Any, ours: str, unit: float | None) -> None:
@@ -316,8 +318,7 @@ class _Translation:
                 found = f"{theirs} {shown(value, (theirs,))} was ignored: {default:g} s is in force"
                 self.note(theirs, found, allowed="a number above 0", remedy="Write a time, or remove it")
                 return
-            milliseconds = value >= _MILLISECONDS_FROM or self.is_gemini
-            seconds = value * (unit or (0.001 if milliseconds else 1.0))
+            seconds = value * (unit or (0.001 if value >= _MILLISECONDS_FROM else 1.0))
             self.take(ours, theirs, seconds)
             if unit is None:
                 self.note(theirs, f"{theirs} {value} is read as {seconds:g} s")
@@ -331,10 +332,13 @@ class _Translation:
         }
         if isinstance(token, str):
             headers["Authorization"] = f"Bearer ${{{token}}}"
-            self.renamed["headers"] = ("bearer_token_env_var",)
+            self.entry.places["headers", "Authorization"] = ("bearer_token_env_var",)
+        for theirs in ("http_headers", "env_http_headers"):
+            for key in _mapping(self.value.get(theirs)):
+                self.entry.places["headers", key] = (theirs, key)
         if headers and "headers" not in self.raw:
             self.raw["headers"] = headers
-        if names is None and self.is_goose:
+        if names is None and self.client == "goose":
             names = self.value.get("env_keys")
         if isinstance(names, list):
             plain = [_mapping(name).get("name", name) for name in names]  # {name, source} or a name
@@ -366,15 +370,6 @@ class _Translation:
         own = _mapping(self.raw.get("env"))
         self.raw["env"] = {**values, **own}
         self.entry.from_env_file = frozenset(values) - frozenset(own)
-
-
-def _referring(value: Any, variable: re.Pattern[str]) -> Any:
-    """The value with a client's own form of a variable as our reference."""
-    if isinstance(value, dict):
-        return {key: _referring(inner, variable) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_referring(inner, variable) for inner in value]
-    return variable.sub(r"${\1}", value) if isinstance(value, str) else value
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from gatemini.config.clients import table
 from gatemini.config.documents.document import Document
+from gatemini.config.documents.text_edit import value_at
 from gatemini.config.problems import KeyPath
 
 GOOSE_SECTION = ("extensions",)
@@ -25,13 +28,16 @@ def server_sections(document: Document) -> list[KeyPath]:
         is_yaml
         and listed
         and isinstance(listed, list)
-        and all(isinstance(one, dict) and one.get("name") for one in listed)
+        and all(isinstance(one, dict) for one in listed)
+        and any("name" in one for one in listed)
     ):
         found.append(("mcpServers",))
     if not found and _are_servers(value_at(document.value, table.BARE_SECTION)):
         found = [table.BARE_SECTION]
     if not found and _are_extensions(document.value.get(GOOSE_SECTION[0])):
         found = [GOOSE_SECTION]
+    if not found and document.path.suffix == ".json" and _are_servers(document.value):
+        found = [()]  # Claude's plugins and Warp leave out the key around the servers
     return found or project_sections(document)
 
 
@@ -39,7 +45,8 @@ def servers_of(document: Document, section: KeyPath) -> Iterator[tuple[str, Any,
     """Each server of a section: its name, its key in the file, and what the file has there."""
     servers = value_at(document.value, section)
     if isinstance(servers, list):
-        yield from ((str(one["name"]), at, one) for at, one in enumerate(servers))
+        # Continue's blocks from its hub have `uses` instead of a name.
+        yield from ((str(one.get("name") or one.get("uses")), at, one) for at, one in enumerate(servers))
         return
     for name, one in servers.items():
         own = section == GOOSE_SECTION and isinstance(one, dict) and one.get("type") in _GOOSE_OWN
@@ -58,6 +65,23 @@ def left_out_by_name(document: Document, name: str) -> str | None:
     if isinstance(allowed, list) and name not in allowed:
         return "is switched off: mcp.allowed of its file does not list it"
     return None
+
+
+def tools_off(document: Document, name: str) -> list[str]:
+    """The globs of a server's tools that the file's own `tools` switches off (OpenCode calls them SERVER_TOOL)."""
+    tools = document.value.get("tools")
+    off = [str(glob) for glob, on in tools.items() if on is False] if isinstance(tools, dict) else []
+    own = [glob.removeprefix(f"{name}_") for glob in off if glob.startswith(f"{name}_")]
+    return own or ["*" for glob in off if fnmatchcase(f"{name}_", glob)]
+
+
+def client_of(path: Path, section: KeyPath) -> str:
+    """The client that a file is of, where its words mean something else than with others; else empty."""
+    if section == GOOSE_SECTION:
+        return "goose"
+    if section == table.BARE_SECTION:
+        return "crush" if path.name in table.CRUSH_FILES else "opencode"
+    return next((client for client, names in table.MARKS.items() if not names.isdisjoint(path.parts)), "")
 
 
 def _are_servers(value: Any) -> bool:
@@ -84,10 +108,3 @@ def project_sections(document: Document) -> list[KeyPath]:
         ("projects", str(name), "mcpServers") for name in (projects if isinstance(projects, dict) else ())
     ]
     return [path for path in found if isinstance(servers := value_at(document.value, path), dict) and servers]
-
-
-def value_at(value: Any, path: KeyPath) -> Any:
-    """The value under a key path of nested mappings, None where there is none."""
-    for part in path:
-        value = value.get(part) if isinstance(value, dict) else None
-    return value

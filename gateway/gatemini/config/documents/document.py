@@ -26,6 +26,11 @@ MAX_YAML_BYTES = 1 << 20
 """PyYAML needs seconds for more."""
 MAX_NODES = 100_000
 """Values after aliases are expanded: a few nested aliases can grow without end."""
+_CHARACTERS_OF_A_NODE = 200
+"""A long text counts as several values, since every alias of it is read again."""
+_PART = r"""(?:[\w-]+|"[^"]*"|'[^']*')\s*"""
+_DEEP_KEY = re.compile(rf"[\s\[]*(?:{_PART}\.\s*){{{MAX_DEPTH},}}{_PART}[=\]]")
+"""A dotted key of TOML that nests too deeply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +109,23 @@ def _twice(path: KeyPath, first: int, line: int) -> Fault:
 def _toml(path: Path, text: str) -> Document:
     for number, line in enumerate(text.splitlines(), 1):
         # Each dot is a level of nesting, and tomllib's time grows with their square.
-        if line.partition("=")[0].count(".") > MAX_DEPTH:
+        if _DEEP_KEY.match(line):
             raise ConfigError(
                 f"{path}:{number}: nests deeper than {MAX_DEPTH} levels", hint="Shorten the dotted key."
             )
     try:
         value = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(
-            f"{path}: is not valid TOML: {error}", hint="Correct the file at that place."
-        ) from None
+    except ValueError as error:
+        known = isinstance(error, tomllib.TOMLDecodeError)
+        found = f"is not valid TOML: {error}" if known else "holds a number of thousands of digits"
+        raise ConfigError(f"{path}: {found}", hint="Correct the file at that place.") from None
+    except RecursionError:
+        raise _too_deep(path) from None
     return Document(path, value, _toml_lines(text))
+
+
+def _too_deep(path: Path) -> ConfigError:
+    return ConfigError(f"{path}: is nested too deeply", hint=f"Keep within {MAX_DEPTH} levels.")
 
 
 def _toml_lines(text: str) -> dict[KeyPath, int]:
@@ -142,7 +153,7 @@ def _toml_key(text: str) -> KeyPath:
     """The parts of a written key; empty where the text is none, as inside a value of several lines."""
     try:
         value: Any = tomllib.loads(f"{text} = 0")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return ()
     path: list[str] = []
     while isinstance(value, dict):
@@ -215,10 +226,12 @@ class _YamlReader:
             raise ConfigError(
                 f"{self.path}: is not valid YAML: {error}", hint="Remove control characters."
             ) from None
-        except RecursionError:
+        except (ValueError, OverflowError):  # chr() of PyYAML's scanner
             raise ConfigError(
-                f"{self.path}: is nested too deeply", hint=f"Keep within {MAX_DEPTH} levels."
+                f"{self.path}: an escape \\U stands for no character", hint="Write \\U0010FFFF at most."
             ) from None
+        except RecursionError:
+            raise _too_deep(self.path) from None
         self.document.value = _must_be_mapping(self.path, value)
         return self.document
 
@@ -239,7 +252,8 @@ class _YamlReader:
         return ConfigError(f"{where}: is not valid YAML{column}: {what}", hint=remedy)
 
     def convert(self, node: yaml.Node, path: KeyPath) -> Any:
-        self.nodes += 1
+        long = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        self.nodes += 1 + long // _CHARACTERS_OF_A_NODE
         if self.nodes > MAX_NODES:
             raise ConfigError(
                 f"{self.path}: expands to more than {MAX_NODES} values through its aliases",
@@ -319,7 +333,8 @@ class _YamlReader:
                     path, source, "<< merges something that is not a mapping", "Merge an anchored mapping"
                 )
                 continue
-            for key, value in self.convert(source, path).items():
+            # None, with a fault, for one that contains itself.
+            for key, value in (self.convert(source, path) or {}).items():
                 result.setdefault(key, value)
         return result
 

@@ -9,11 +9,21 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AfterValidator
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 CEL_MISSING = "needs the extra cel (pip install 'gatemini[cel]')"
+
+
+def _tool_glob(text: str) -> str:
+    if "." not in text and "*" not in text:
+        raise ValueError("a glob over backend.tool, such as github.delete_*")
+    return text
+
+
+ToolGlob = Annotated[str, AfterValidator(_tool_glob)]
 
 Matches = Callable[[object], bool]
 """Whether a value is text in which the pattern is found."""

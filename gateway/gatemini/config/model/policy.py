@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gatemini.config.model.approvals import ApprovalsConfig, Channel
 from gatemini.config.model.backend import Duration, Strict
-from gatemini.config.model.expressions import compile_expression, compile_pattern
+from gatemini.config.model.expressions import ToolGlob, compile_expression, compile_pattern
+from gatemini.config.model.flow import Declassify, FlowLabels
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HOURS = re.compile(
@@ -19,19 +21,15 @@ HOURS = re.compile(
 )
 """`mon-fri 08:00-18:00`: days (all without any), then from and until; past midnight where until is not later."""
 
+PINS_FILE = "gatemini.lock.yaml"
+"""The file of pins, beside the configuration."""
+
 Action = Literal["allow", "deny", "ask"]
-Channel = Literal["client", "console", "webhook"]
 
 
 def _hours(text: str) -> str:
     if HOURS.fullmatch(text) is None:
         raise ValueError("hours such as 08:00-18:00 or mon-fri 08:00-18:00")
-    return text
-
-
-def _tool_glob(text: str) -> str:
-    if "." not in text and "*" not in text:
-        raise ValueError("a glob over backend.tool, such as github.delete_*")
     return text
 
 
@@ -52,7 +50,6 @@ def _expression(text: str) -> str:
 
 
 Pointer = Annotated[str, AfterValidator(_pointer)]
-ToolGlob = Annotated[str, AfterValidator(_tool_glob)]
 Scalar = str | int | float | bool | None
 
 
@@ -166,6 +163,18 @@ class PolicyConfig(Strict):
     """Glob over `backend.tool` → hints that replace its own."""
     budgets: BudgetConfig = BudgetConfig()
     """The most that one session may call."""
+    pins: Literal["off", "warn", "enforce"] = "off"
+    """Whether servers are compared with `gatemini.lock.yaml`: not, with a warning, or what is not approved is withheld."""
+    pin_executables: bool = False
+    """Pin the program of a command too, and the files among its arguments, by their hash."""
+    approvals: ApprovalsConfig = ApprovalsConfig()
+    """How a person is asked."""
+    flow: Literal["off", "warn", "ask", "deny"] = "off"
+    """What happens to a call that could carry away what its session has read: untrusted content or private data."""
+    labels: FlowLabels = FlowLabels()
+    """Tools whose results carry a label."""
+    declassify: tuple[Declassify, ...] = ()
+    """Tools that may be called although the session has read something labelled."""
 
     @model_validator(mode="before")
     @classmethod

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from gatemini.config.model.audit import AuditConfig
 from gatemini.config.model.backend import (
     BackendConfig,
     CliTool,
@@ -24,10 +25,12 @@ from gatemini.config.model.backend import (
     ToolFilter,
 )
 from gatemini.config.model.context import ContextConfig
+from gatemini.config.model.http.server import HttpConfig
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.folders import from_home
 
 __all__ = [
+    "AuditConfig",
     "BackendConfig",
     "CliTool",
     "CompositeTool",
@@ -36,6 +39,7 @@ __all__ = [
     "DaemonConfig",
     "Duration",
     "HealthConfig",
+    "HttpConfig",
     "OutputConfig",
     "PolicyConfig",
     "PoolConfig",
@@ -282,6 +286,10 @@ class Config(Strict):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What goes to stderr."""
+    profile: Literal["developer", "locked"] = "developer"
+    """`locked` sets strict defaults, and refuses keys that weaken them."""
+    profile_exceptions: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    """Key that may weaken `locked` → the reason, for those who review the configuration."""
     backends: dict[str, BackendConfig] = Field(default_factory=dict)
     """By name: letters, digits, `_` and `-`."""
     aliases: dict[str, Annotated[str, AfterValidator(_qualified)]] = Field(default_factory=dict)
@@ -306,10 +314,14 @@ class Config(Strict):
     """Stored results."""
     daemon: DaemonConfig = DaemonConfig()
     """The process that serves all clients."""
+    http: HttpConfig = HttpConfig()
+    """`gatemini serve --http`."""
     policy: PolicyConfig | None = None
     """Which calls are allowed, denied, or asked about."""
     secrets: SecretsConfig = SecretsConfig()
     """Where secrets may come from, and what is hidden."""
+    audit: AuditConfig = AuditConfig()
+    """A log of calls, decisions and changes."""
     context: ContextConfig = ContextConfig()
     """What `gatemini llm-proxy` does to requests."""
     include: tuple[Path, ...] = ()

@@ -46,6 +46,8 @@ class SecretResolver:
     answers: SecretAnswers = field(default_factory=SecretAnswers)
     later: bool = False
     """A slow reference without an answer raises SecretPending instead of being fetched."""
+    programs: bool = True
+    """Whether a program may be run for a secret."""
     files: set[Path] = field(default_factory=set)
     """Files that hold secrets, there or not: a change of one reloads the configuration."""
     slow: list[str] = field(default_factory=list)
@@ -122,6 +124,12 @@ class SecretResolver:
             raise SecretUnavailable(
                 f"unknown secret provider {provider}" + (f", did you mean {near}?" if near else ""),
                 _allowed(),
+            )
+        if provider in ("command", *PRESETS) and not self.programs:
+            raise SecretUnavailable(
+                f"secretref:{provider}: runs a program, which weakens profile: locked",
+                "Use secretref:env, secretref:file or secretref:keyring, or name secrets.commands under "
+                "profile_exceptions with a reason",
             )
         if provider == "command":
             name = path.partition(":")[0]

@@ -36,6 +36,8 @@ class _Kept:
     """Seconds since the epoch."""
     log_level: str
     results: list[KeptResult]
+    reads: dict[str, list[str]] | None = None
+    """Labels of what the session has read; None where they were not gathered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,13 @@ class Restored:
     results: list[KeptResult] = field(default_factory=list)
     passed_seconds: float = 0.0
     journals: list[tuple[Journal, float]] = field(default_factory=list)
+    reads: dict[str, list[str]] | None = None
 
     def give(self, session: Session) -> None:
         """Give it to the session of the same client."""
         session.log_level = self.log_level
+        if session.reads is not None:
+            session.reads.restore(self.reads)
         for result in reversed(self.results):
             session.results.put_back(result, self.passed_seconds)
         for journal, idle in self.journals:
@@ -80,7 +85,7 @@ class KeptSessions:
         if kept is None:
             return stored, Restored(journals=journals)
         passed = max(0.0, time.time() - kept.saved)
-        return stored, Restored(kept.log_level, kept.results, passed, journals)
+        return stored, Restored(kept.log_level, kept.results, passed, journals, kept.reads)
 
     def _results(self, path: Path) -> _Kept | None:
         try:
@@ -98,8 +103,9 @@ class KeptSessions:
 
     def save(self, token: str, session: Session) -> None:
         """Write the results of a session that has some."""
-        kept = _Kept(time.time(), session.log_level, list(session.results.take_out(MOST_BYTES)))
-        if not kept.results and session.log_level == DEFAULT_LOG_LEVEL:
+        reads = session.reads.plain() if session.reads is not None else None
+        kept = _Kept(time.time(), session.log_level, list(session.results.take_out(MOST_BYTES)), reads)
+        if not kept.results and not reads and session.log_level == DEFAULT_LOG_LEVEL:
             return
         try:
             data = msgspec.msgpack.encode(kept)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from gatemini.chain.replay.journal import KEPT_SECONDS
-from gatemini.config.model.session_values import SessionValues, brought
+from gatemini.config.session_values import SessionValues, brought
 from gatemini.config.variables.redaction import is_ordinary
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.sessions.kept_sessions import KeptSessions
 from gatemini.daemon.sessions.seal import Seal
-from gatemini.policy.principal import local
+from gatemini.policy.principal import TERMINAL, local
 from gatemini.protocol.client_session import Session
 from gatemini.proxy.places import Place
 
@@ -51,7 +51,8 @@ class Sessions:
         """The session of this token, a new one where there is none."""
         token, values = hello.token, self._values(hello)
         if not token:
-            return self._app.new_session(local("socket"), values)
+            is_command = hello.arguments.get("terminal") is True
+            return self._app.new_session(local("cli", TERMINAL) if is_command else local("socket"), values)
         known = self._known.get(token)
         if known is None:
             known = self._known[token] = _Known(self._app.new_session(local("socket"), values))

@@ -37,6 +37,14 @@ class ArgumentTest:
         self._whole = isinstance(matcher.equals, list)
 
     def __call__(self, arguments: Json) -> Match:
+        value: Any = arguments
+        for token in self._tokens:  # nearly always objects, down to a value
+            if type(value) is not dict:
+                break
+            value = value.get(token, _MISSING)
+        else:
+            if type(value) is not list:
+                return self._of(value)
         found = {self._of(value) for value in _values(arguments, self._tokens, whole=self._whole)}
         if len(found) == 1:
             return found.pop()
@@ -45,6 +53,8 @@ class ArgumentTest:
     def _of(self, value: Any) -> Match:
         if value is _MISSING:
             return Match.NO
+        if len(self._tests) == 1:
+            return self._tests[0](value)
         found = {test(value) for test in self._tests}
         if Match.NO in found:
             return Match.NO

@@ -17,15 +17,29 @@ HARMLESS = Hints(read_only=True, destructive=False, open_world=False, idempotent
 """Also a composite tool by itself: what it does are calls of other tools, each of which is decided about."""
 
 
+MOST_KEPT = 20_000
+"""Tools whose hints are kept; with more, all are found anew."""
+
+
 class HintRules:
     """`trust_annotations` and `override_annotations`, compiled."""
 
     def __init__(self, config: PolicyConfig) -> None:
         self._trusted = compile_globs(config.trust_annotations) if config.trust_annotations else None
+        self._kept: dict[tuple[str, str], tuple[Tool, Hints]] = {}
         self._overrides = [(compile_globs((g,)), hints) for g, hints in config.override_annotations.items()]
 
     def of(self, tool: Tool) -> Hints:
         """Return the hints of a tool. The first override that fits replaces what it names."""
+        key = tool.backend, tool.name
+        kept = self._kept.get(key)
+        if kept is None or kept[0] is not tool:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            kept = self._kept[key] = tool, self._of(tool)
+        return kept[1]
+
+    def _of(self, tool: Tool) -> Hints:
         if tool.backend == COMPOSITE_BACKEND:
             return HARMLESS
         trusted = self._trusted is not None and self._trusted(tool.backend)

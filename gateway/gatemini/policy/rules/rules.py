@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import datetime
 
 from gatemini.config.model.policy import PolicyConfig, Rule
@@ -18,20 +17,8 @@ from gatemini.policy.rules.hints import HintRules
 from gatemini.policy.rules.hours import Hours
 from gatemini.policy.rules.when import When, WhenFailed
 
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """The part of a call that does not depend on its arguments: tool, client, time."""
-
-    names: tuple[str, ...]
-    tags: tuple[str, ...]
-    hints: Hints
-    who: Principal
-    at: float
-
-    @property
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.at).astimezone()
+MOST_KEPT = 20_000
+"""Tools whose rules are kept; with more, all are found anew."""
 
 
 class CompiledRule:
@@ -51,10 +38,10 @@ class CompiledRule:
         self._arguments = compile_arguments(rule.arguments)
         self._when = When(rule.when) if rule.when is not None else None
 
-    @property
-    def conditional(self) -> bool:
+        self.anyone = not (rule.clients or rule.scopes or rule.transport or rule.hours)
+        """Whether it is about every client at any time."""
+        self.conditional = bool(self._arguments) or self._when is not None
         """Whether it depends on arguments, or on what an expression says."""
-        return bool(self._arguments) or self._when is not None
 
     def covers(self, names: tuple[str, ...], tags: tuple[str, ...], hints: Hints) -> bool:
         """Whether it is about this tool."""
@@ -64,27 +51,68 @@ class CompiledRule:
             return False
         return all(getattr(hints, name) is value for name, value in self._hints)
 
-    def concerns(self, subject: Subject) -> bool:
-        """Whether it is about this tool, for this client, now."""
-        who = subject.who
+    def concerns(self, who: Principal, at: float) -> bool:
+        """Whether it is about this client, now."""
         return (
-            self.covers(subject.names, subject.tags, subject.hints)
-            and (self._clients is None or bool(self._clients(who.client) or self._clients(who.id)))
+            (self._clients is None or bool(self._clients(who.client) or self._clients(who.id)))
             and (self._scopes is None or self._scopes <= who.scopes)
             and (self._transport is None or who.transport in self._transport)
-            and (self._hours is None or any(subject.now in hours for hours in self._hours))
+            and (self._hours is None or any(_local(at) in hours for hours in self._hours))
         )
 
-    def matches(self, subject: Subject, facts: CallFacts, counts: Counts) -> Match:
-        """Whether it applies to the call. Raises WhenFailed."""
-        if not self.concerns(subject):
+    def matches(self, facts: CallFacts, counts: Counts) -> Match:
+        """Whether a rule that covers the tool applies to the call. Raises WhenFailed."""
+        if not self.anyone and not self.concerns(facts.who, facts.at):
             return Match.NO
-        found = {test(facts.arguments) for test in self._arguments}
-        if Match.NO in found:
+        if not self.conditional:
+            return Match.YES
+        result = Match.YES
+        for test in self._arguments:
+            found = test(facts.arguments)
+            if found is Match.NO:
+                return found
+            if found is Match.DOUBT:
+                result = found
+        if self._when is not None and not self._when(facts.arguments, self._variables(facts, counts)):
             return Match.NO
-        if self._when is not None and not self._when(facts.arguments, _variables(subject, facts, counts)):
-            return Match.NO
-        return Match.DOUBT if Match.DOUBT in found else Match.YES
+        return result
+
+    def _variables(self, facts: CallFacts, counts: Counts) -> Json:
+        """What the expression names beside `args`."""
+        names: frozenset[str] = frozenset() if self._when is None else self._when.names
+        found: Json = {}
+        if "tool" in names:
+            found["tool"] = _tool(facts)
+        if "client" in names:
+            found["client"] = _client(facts.who)
+        if "session" in names:
+            found["session"] = {"calls": counts.calls, "writes": counts.writes}
+        if "now" in names:
+            found["now"] = _local(facts.at)
+        return found
+
+
+_HINTS = {
+    "readOnly": "read_only",
+    "destructive": "destructive",
+    "openWorld": "open_world",
+    "idempotent": "idempotent",
+}
+
+
+def _tool(facts: CallFacts) -> Json:
+    hints = {name: getattr(facts.hints, field) for name, field in _HINTS.items()}
+    named = {"name": facts.tool, "backend": facts.backend, "qualified": facts.qualified}
+    return {**named, "tags": list(facts.tags), **hints}
+
+
+def _client(who: Principal) -> Json:
+    return {
+        "id": who.id,
+        "name": who.client,
+        "scopes": sorted(who.scopes),
+        "transport": who.transport,
+    }
 
 
 class Rules:
@@ -97,6 +125,36 @@ class Rules:
         self.hints = HintRules(config)
         self.default = Decision(config.default, "policy.default")
 
+        self._covering: dict[
+            tuple[str, str, str], tuple[Hints, tuple[str, ...], tuple[CompiledRule, ...]]
+        ] = {}
+
+    def covering(
+        self, backend: str, tool: str, qualified: str, tags: tuple[str, ...], hints: Hints
+    ) -> tuple[CompiledRule, ...]:
+        """Return the rules about a tool in order, up to the first that always applies.
+
+        They are kept: a call costs a fifth of what matching its tool with twenty globs takes.
+        """
+        key = backend, tool, qualified
+        kept = self._covering.get(key)
+        if kept is not None and (kept[0] is hints or kept[0] == hints) and kept[1] == tags:
+            return kept[2]
+        names, found = tool_names(backend, tool, qualified), []
+        for rule in self.rules:
+            if rule.covers(names, tags, hints):
+                found.append(rule)
+                if rule.anyone and not rule.conditional:
+                    break
+        if len(self._covering) >= MOST_KEPT:
+            self._covering.clear()
+        self._covering[key] = hints, tags, tuple(found)
+        return tuple(found)
+
+    def of_call(self, facts: CallFacts) -> tuple[CompiledRule, ...]:
+        """Return the rules about the tool of a call."""
+        return self.covering(facts.backend, facts.tool, facts.qualified, facts.tags, facts.hints)
+
     def decide(self, facts: CallFacts, counts: Counts) -> Decision:
         """Return the decision about a call.
 
@@ -104,13 +162,11 @@ class Rules:
         """
         if self.config.read_only and not facts.hints.read_only:
             return NOT_READ_ONLY
-        names = tool_names(facts.backend, facts.tool, facts.qualified)
-        subject = Subject(names, facts.tags, facts.hints, facts.who, facts.at)
         doubtful: Decision | None = None
         decision = self.default
-        for rule in self.rules:
+        for rule in self.of_call(facts):
             try:
-                match = rule.matches(subject, facts, counts)
+                match = rule.matches(facts, counts)
             except WhenFailed as failure:
                 return Decision("deny", rule.name, f"its `when` could not be evaluated: {failure}")
             if match is Match.YES:
@@ -124,20 +180,22 @@ class Rules:
         """Return the least strict decision that some arguments could get: deny where none could be allowed."""
         if self.config.read_only and not hints.read_only:
             return NOT_READ_ONLY
-        subject = Subject(tool_names(tool.backend, tool.name, tool.qualified), tool.tags, hints, who, at)
         asks: Decision | None = None
-        for rule in self.rules:
+        decision = self.default
+        for rule in self.covering(tool.backend, tool.name, tool.qualified, tool.tags, hints):
             action = rule.rule.action
-            if (rule.conditional and action == "deny") or not rule.concerns(subject):
+            if (rule.conditional and action == "deny") or not rule.concerns(who, at):
                 continue
             if action == "ask" and rule.conditional:
                 asks = asks or rule.decision
                 continue
             decision = rule.decision
             break
-        else:
-            decision = self.default
         return asks if asks is not None and decision.action == "deny" else decision
+
+
+def _local(at: float) -> datetime:
+    return datetime.fromtimestamp(at).astimezone()
 
 
 NOT_READ_ONLY = Decision(
@@ -146,38 +204,7 @@ NOT_READ_ONLY = Decision(
 
 
 def _hints(rule: Rule) -> list[tuple[str, bool]]:
+    """The hints that a rule demands: field of `Hints`, value."""
     wanted = rule.annotations
-    if wanted is None:
-        return []
-    pairs = (
-        ("read_only", wanted.readOnly),
-        ("destructive", wanted.destructive),
-        ("open_world", wanted.openWorld),
-        ("idempotent", wanted.idempotent),
-    )
-    return [(name, value) for name, value in pairs if value is not None]
-
-
-def _variables(subject: Subject, facts: CallFacts, counts: Counts) -> Json:
-    """What an expression can name beside `args`."""
-    hints, who = subject.hints, subject.who
-    return {
-        "tool": {
-            "name": facts.tool,
-            "backend": facts.backend,
-            "qualified": subject.names[-1],
-            "tags": list(facts.tags),
-            "readOnly": hints.read_only,
-            "destructive": hints.destructive,
-            "openWorld": hints.open_world,
-            "idempotent": hints.idempotent,
-        },
-        "client": {
-            "id": who.id,
-            "name": who.client,
-            "scopes": sorted(who.scopes),
-            "transport": who.transport,
-        },
-        "session": {"calls": counts.calls, "writes": counts.writes},
-        "now": subject.now,
-    }
+    pairs = [] if wanted is None else [(field, getattr(wanted, name)) for name, field in _HINTS.items()]
+    return [(field, value) for field, value in pairs if value is not None]

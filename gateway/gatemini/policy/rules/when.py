@@ -17,6 +17,8 @@ TEXT_CHARS = 1 << 20
 """The most characters in all arguments together."""
 _LOOPS = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|filter|map|sortBy|transform\w+)\s*\(")
 
+_NAMES = re.compile(r"\b(?:tool|client|session|now)\b")
+
 
 class WhenFailed(Exception):
     """The expression has no truth value for this call."""
@@ -31,6 +33,8 @@ class When:
 
     def __init__(self, text: str) -> None:
         self._evaluate = compile_expression(text)
+        self.names = frozenset(_NAMES.findall(text))
+        """The variables beside `args` that it may name."""
         self._most_values = int(STEPS ** (1 / max(1, len(_LOOPS.findall(text)))))
 
     def __call__(self, arguments: Json, variables: Json) -> bool:

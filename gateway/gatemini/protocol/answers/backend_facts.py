@@ -15,6 +15,7 @@ from gatemini.config.model.schema import BackendConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Tool
+from gatemini.text.hidden import without_comments
 
 Keys = tuple[Iterable[str], Iterable[str]]
 """Names of the keys that a backend needs, and of those without a value."""
@@ -36,14 +37,23 @@ NO_FACTS = Facts()
 class BackendFacts:
     """The facts of one gateway."""
 
-    def __init__(self, manager: Manager, loaded: Callable[[], Loaded], seen: SeenResults) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        loaded: Callable[[], Loaded],
+        seen: SeenResults,
+        withheld: Callable[[str], bool] = lambda backend: False,
+    ) -> None:
+        self._withheld = withheld
+        """Whether nothing of a backend may be shown."""
         self._manager = manager
         self._loaded = loaded
         self.facts = Facts(seen.typed, self._instructions)
 
     def _instructions(self, backend: str) -> str:
-        known = backend in self._manager.names()
-        return (self._manager.status(backend).instructions or "").strip() if known else ""
+        known = backend in self._manager.names() and not self._withheld(backend)
+        said = (self._manager.status(backend).instructions or "").strip() if known else ""
+        return without_comments(said)
 
     def keys(self, backend: str) -> Keys:
         """Return (names of the variables that a backend needs, names of those without a value)."""

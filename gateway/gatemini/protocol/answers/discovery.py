@@ -74,8 +74,8 @@ def search_tools(
 ) -> Json:
     """Answer `search_tools` in at most `room` bytes.
 
-    `usage` is uses by qualified name; `meaning` is the cosine of the query with each tool; `under_way` says that there
-    will be one later; `shows` says which tools may be found.
+    `usage` is uses by qualified name; `meaning` the cosine of the query with each tool, `under_way` that it comes later;
+    `shows` says which tools may be found.
     """
     given, notes = read_arguments("search_tools", arguments)
     text: str = given["task_description"]
@@ -105,9 +105,7 @@ def search_tools(
         notes.append(UNDER_WAY)
     if not found.hits:
         other = "use other words, or list_tools_meta for all names"
-        notes.append(
-            f"nothing with this tag matches; leave tag out, {other}" if tag else f"nothing matches; {other}"
-        )
+        notes.append(f"nothing {'with this tag matches; leave tag out, ' if tag else 'matches; '}{other}")
     if notes:
         envelope["note"] = "; ".join(notes)
     return {"results": fitting, **envelope}

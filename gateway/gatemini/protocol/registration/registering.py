@@ -17,6 +17,9 @@ from gatemini.config.registered_backend import dynamic_backend
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, RESERVED, backend_identifier, short_name
 from gatemini.errors import BackendError, BackendNotFound, RegistrationRefused
 from gatemini.model import Json
+from gatemini.policy import principal
+from gatemini.policy.grants import may_register
+from gatemini.policy.principal import Principal
 from gatemini.protocol.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
 from gatemini.protocol.registration.admission import Admission
 from gatemini.protocol.tool_arguments import read_arguments
@@ -42,10 +45,12 @@ class Registration:
         """Set the names of a changed configuration: its backends are no longer dynamic."""
         self.configured, self.spaces = frozenset(names), frozenset(spaces)
 
-    async def register(self, arguments: Any, caller: Caller = NOBODY, session: str = "") -> Json:
+    async def register(
+        self, arguments: Any, caller: Caller = NOBODY, who: Principal = principal.NOBODY
+    ) -> Json:
         """Return `{"backend","tools":N,"names":[…]}`; on failure what was registered before stays, and nothing else.
 
-        `caller` may be sent a request. What is registered is there for this `session` only, and ends with it.
+        `caller` may be sent a request. Only the session of `who` finds what is registered, which ends with it.
         """
         given, _ = read_arguments(REGISTER_MANUAL, arguments)
         template = given["manual_call_template"]
@@ -57,14 +62,16 @@ class Registration:
             raise RegistrationRefused(
                 f"{name!r} has disabled: true", hint="leave it out: what is registered runs"
             )
-        self._check_room(name, config.namespace, session)
+        self._check_owner(name, who)
+        self._check_room(name, config.namespace, who)
         await self.admission.admit(config, caller)
-        self._check_room(name, config.namespace, session)  # the user may have taken minutes to consent
+        self._check_owner(name, who)
+        self._check_room(name, config.namespace, who)  # the user may have taken minutes to consent
         self._changing[name] = "registered"
         try:
-            tools = await self.backends.add_and_wait(config, session)
+            tools = await self.backends.add_and_wait(config, who.session)
         except BackendError as error:
-            if name in self.backends.registered(session):
+            if name in self.backends.registered(who.session):
                 error.hint = f"{error.hint}; the backend that was registered as {name} before runs on"
             raise
         finally:
@@ -75,12 +82,12 @@ class Registration:
             "names": [short_name(t.name) for t in tools[:NAMES_SHOWN]],
         }
 
-    async def deregister(self, arguments: Any, session: str = "") -> Json:
-        """Return `{"backend","removed":N}`, for what this session has registered only."""
+    async def deregister(self, arguments: Any, who: Principal = principal.NOBODY) -> Json:
+        """Return `{"backend","removed":N}`, for what the session of `who` has registered only."""
         given, _ = read_arguments(DEREGISTER_MANUAL, arguments)
         name: str = given["manual_name"]
         self._check_free(name)
-        own = self.backends.registered(session)
+        own = self.backends.registered(who.session)
         if name not in own:
             if self._is_configured(name):
                 raise RegistrationRefused(
@@ -95,7 +102,16 @@ class Registration:
         finally:
             del self._changing[name]
 
-    def _check_room(self, name: str, namespace: str | None, session: str) -> None:
+    def _check_owner(self, name: str, who: Principal) -> None:
+        """Raise RegistrationRefused for a name of another session, and for one that the client's grant leaves out."""
+        if self.backends.is_taken(name, who.session):
+            raise RegistrationRefused(
+                f"{name!r} is a name that cannot be used now", hint="choose another name"
+            )
+        if not may_register(who.grant, name):
+            raise RegistrationRefused(f"the client's grant has no backend {name!r}")
+
+    def _check_room(self, name: str, namespace: str | None, who: Principal) -> None:
         """Raise RegistrationRefused unless a backend of that name and namespace can be added now."""
         self._check_free(name)
         if self._is_configured(name):
@@ -103,11 +119,9 @@ class Registration:
                 f"{name!r} is a configured backend and cannot be replaced from here",
                 hint=f"choose another name, or change it in {self.admission.config_source}",
             )
-        if self.backends.is_taken(name, session):
-            raise RegistrationRefused(f"{name!r} is taken by another client", hint="choose another name")
         for word in filter(None, (name, namespace)):
             self._check_spelling(word)
-        others = [other for other in self.backends.registered(session) if other != name]
+        others = [other for other in self.backends.registered(who.session) if other != name]
         if len(others) >= self.limit:
             raise RegistrationRefused(
                 f"{len(others)} dynamic backends are live, the limit (max_dynamic_backends) is {self.limit}",

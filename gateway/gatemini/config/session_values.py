@@ -7,7 +7,7 @@ session puts the session's value there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,16 @@ def session_names(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from session_names(inner)
+
+
+def misplaced(named: Iterable[tuple[str, str]], mode: object) -> Iterator[tuple[tuple[str], str, str]]:
+    """Yield what is wrong where a backend's keys name values of the session: key, what was found, what is allowed."""
+    for key, name in sorted(named):
+        if key not in PLACES:
+            yield (key,), f"${{{name}}} belongs to a session and is not put in here", "args, cwd, env"
+        elif mode == "shared":
+            found = f"found shared, but {key} has ${{{name}}}, which differs between sessions"
+            yield ("instance_mode",), found, "dedicated"
 
 
 def as_written(value: Any) -> Any:

@@ -1,0 +1,265 @@
+"""`gatemini approve`: the calls that wait for a person, and a person's decisions about them."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gatemini.cli import shell
+from gatemini.errors import DaemonRefused, InvalidRequest
+
+if TYPE_CHECKING:
+    from gatemini.proxy.places import Place
+
+LOOK_SECONDS = 0.5
+"""How often `--watch` looks."""
+
+PROMPT = "approve? y: all, n: none, numbers: only these, empty: later > "
+
+
+class Open(NamedTuple):
+    """One open approval and the gateway that waits for it."""
+
+    place: Place
+    told: dict[str, Any]
+
+    @property
+    def group(self) -> tuple[str, str]:
+        return self.told["session"], self.told["chain"]
+
+
+def approve(
+    *, ids: Sequence[str], deny: bool, whole: bool, watch: bool, config: Path | None, as_json: bool
+) -> int:
+    """List the calls that wait for an approval, approve or deny them, or watch for more."""
+    if watch and (ids or as_json or deny):
+        raise shell.UsageError("gatemini approve: --watch takes no ID, --deny or --json")
+    if deny and not ids:
+        raise shell.UsageError("gatemini approve: --deny needs an ID")
+    if watch:
+        return _watch(config, whole=whole)
+    places = _places(config)
+    found, reached = _opened(places, watch=False)
+    if not ids:
+        return _list(found, reached, whole=whole, as_json=as_json)
+    if whole:
+        _show([_named(found, ident) for ident in ids], whole=True)
+        return shell.OK
+    chosen = [_named(found, ident) for ident in ids]
+    decided = [_decide(each, granted=not deny) for each in chosen]
+    if as_json:
+        shell.emit({"ok": True, "denied" if deny else "approved": decided})
+    else:
+        for told in decided:
+            shell.say(f"{'denied' if deny else 'approved'} {told['id']}: {told['text']}")
+    return shell.OK
+
+
+def _places(config: Path | None) -> list[Place]:
+    """The daemon of this configuration, and the gateways that serve one client without it."""
+    from gatemini.daemon.console import direct_places
+    from gatemini.proxy.places import PlaceRefused, config_file, place_of
+
+    if sys.platform == "win32":
+        raise DaemonRefused("approvals need Unix sockets, which this system has not")
+    environ = dict(os.environ)
+    try:
+        place = place_of(config_file(str(config) if config else None, environ), environ)
+    except PlaceRefused as refused:
+        raise DaemonRefused(str(refused)) from None
+    return [place, *direct_places(place)]
+
+
+def _ask(place: Place, command: str, **arguments: Any) -> dict[str, Any] | None:
+    from gatemini.daemon.client import Unanswered, ask
+
+    try:
+        return ask(place, command, **arguments)
+    except Unanswered as silent:
+        raise DaemonRefused(str(silent)) from None
+
+
+def _opened(places: Sequence[Place], *, watch: bool) -> tuple[list[Open], bool]:
+    """All open approvals, those of one chain together; and whether any gateway was reached."""
+    found: list[Open] = []
+    reached = False
+    for place in places:
+        told = _ask(place, "approvals", watch=watch)
+        if told is None:
+            continue
+        reached = True
+        found += [Open(place, each) for each in told.get("approvals", ())]
+    return sorted(found, key=lambda each: each.group), reached
+
+
+def _list(found: list[Open], reached: bool, *, whole: bool, as_json: bool) -> int:
+    if as_json:
+        shell.emit({"approvals": [each.told for each in found]})
+    elif found:
+        _show(found, whole=whole)
+        shell.note("approve with `gatemini approve ID`, deny with `gatemini approve ID --deny`")
+    elif reached:
+        shell.note("no call waits for an approval")
+    else:
+        shell.note("no gateway runs with this configuration")
+    return shell.OK if reached else shell.FAILED
+
+
+def _show(found: Sequence[Open], *, whole: bool) -> None:
+    """Print approvals; those of one chain stand under one heading, with numbers."""
+    for _, group in groupby(found, key=lambda each: each.group):
+        calls = list(group)
+        chain = calls[0].told["chain"] or "a call"
+        waits = "waits" if any(each.told["waiting"] for each in calls) else "ended, and can be resumed"
+        shell.say(f"{chain} {waits}:")
+        for number, each in enumerate(calls, 1):
+            text = each.told["whole"] if whole and each.told["whole"] else each.told["text"]
+            shell.say(f"{number}. {each.told['id']}: {text}")
+            if each.told["whole"] and not whole:
+                shell.say(f"  all of it: gatemini approve {each.told['id']} --whole")
+
+
+def _named(found: Sequence[Open], ident: str) -> Open:
+    for each in found:
+        if each.told["id"] == ident:
+            return each
+    raise InvalidRequest(
+        f"there is no open approval {ident}",
+        hint="`gatemini approve` lists them; it may have been decided, used, or expired",
+    )
+
+
+def _decide(each: Open, *, granted: bool) -> dict[str, Any]:
+    """Decide about the arguments that were listed. Raises InvalidRequest where that has no effect."""
+    told = _ask(
+        each.place,
+        "approve",
+        id=each.told["id"],
+        arguments_sha256=each.told["arguments_sha256"],
+        granted=granted,
+    )
+    if told is None:
+        raise InvalidRequest("the gateway has ended")
+    if not told["ok"]:
+        raise InvalidRequest(told["error"])
+    decided: dict[str, Any] = told["approval"]
+    return decided
+
+
+# -- watching ----------------------------------------------------------------------------------------------
+
+
+def _watch(config: Path | None, *, whole: bool) -> int:
+    """Show calls as they come, and read a decision about each chain's from stdin, until its end."""
+    shell.note("watching for calls that need an approval; Ctrl-C ends it")
+    lines = _Lines()
+    later: set[str] = set()
+    while True:
+        found, _ = _opened(_places(config), watch=True)
+        new = [each for each in found if each.told["id"] not in later]
+        if not new:
+            if lines.ended:
+                return shell.OK
+            lines.wait(LOOK_SECONDS)
+            continue
+        calls = [each for each in new if each.group == new[0].group]
+        _show(calls, whole=whole)
+        shell.say(PROMPT)
+        sys.stdout.flush()
+        answer = _answer(lines, config, calls)
+        if answer is None:
+            return shell.OK
+        chosen = _chosen(answer, len(calls))
+        if chosen is None:
+            later.update(each.told["id"] for each in calls)
+            continue
+        for number, each in enumerate(calls, 1):
+            _decide_shown(each, granted=number in chosen)
+
+
+def _answer(lines: _Lines, config: Path | None, calls: Sequence[Open]) -> str | None:
+    """The line that a person types; meanwhile the gateways see that the console is watched. None at the end of stdin."""
+    shown = {each.told["id"] for each in calls}
+    while (line := lines.next()) is None:
+        if lines.ended:
+            return None
+        lines.wait(LOOK_SECONDS)
+        found, _ = _opened(_places(config), watch=True)
+        if not shown & {each.told["id"] for each in found}:
+            shell.say("decided elsewhere")
+            return ""
+    return line
+
+
+def _chosen(answer: str, count: int) -> set[int] | None:
+    """The numbers that are approved, of all that are shown; None for a decision that is left for later."""
+    words = answer.replace(",", " ").split()
+    if words == ["y"]:
+        return set(range(1, count + 1))
+    if words == ["n"]:
+        return set()
+    numbers = {int(word) for word in words if word.isdecimal()}
+    if not words or len(numbers) != len(words) or not numbers <= set(range(1, count + 1)):
+        return None
+    return numbers
+
+
+def _decide_shown(each: Open, *, granted: bool) -> None:
+    try:
+        _decide(each, granted=granted)
+    except InvalidRequest as refused:
+        shell.say(refused.text())
+    else:
+        shell.say(f"{'approved' if granted else 'denied'} {each.told['id']}")
+
+
+class _Lines:
+    """Lines of stdin, read without blocking for longer than asked."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._data = b""
+
+    def wait(self, seconds: float) -> None:
+        """Wait until there is something to read, at most so long."""
+        if self.ended:
+            time.sleep(seconds)
+            return
+        ready, _, _ = select.select([0], [], [], seconds)
+        if ready:
+            data = os.read(0, 4096)
+            self.ended = not data
+            self._data += data
+
+    def next(self) -> str | None:
+        """The next whole line, if it is there."""
+        line, end, rest = self._data.partition(b"\n")
+        if not end:
+            return None
+        self._data = rest
+        return line.decode("utf-8", "replace").strip()
+
+
+COMMANDS = (
+    shell.Command(
+        "approve",
+        approve,
+        [
+            shell.argument("ids", nargs="*", metavar="ID", help="the approvals to grant"),
+            shell.argument("--deny", action="store_true", help="deny them instead"),
+            shell.argument(
+                "--whole", action="store_true", help="show long arguments whole; with an ID, only show"
+            ),
+            shell.argument(
+                "--watch", action="store_true", help="show calls as they come, and ask about each chain's"
+            ),
+        ],
+        config="place",
+    ),
+)

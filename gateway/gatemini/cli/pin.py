@@ -1,0 +1,199 @@
+"""`gatemini pin`, `pin diff`, `pin approve`: keep the lock file of servers, and say in words what changed in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gatemini.cli import shell
+from gatemini.cli.open_gateway import settle, with_app
+from gatemini.errors import BackendNotFound, InvalidRequest
+from gatemini.text.escape import visible
+from gatemini.text.shorten import counted
+
+if TYPE_CHECKING:
+    from gatemini.app import App
+    from gatemini.policy.pins.compare import Verdict
+
+PROMPTS_SECONDS = 30.0
+"""The longest that servers may take to list their prompts."""
+
+
+def pin(*, action: str | None, names: list[str], config: Path | None, as_json: bool) -> int:
+    """Approve servers that have no pin yet; diff: what changed since; approve backend[.tool]: take it as it is now."""
+    if action == "approve" and not names:
+        raise shell.UsageError("gatemini pin approve: name what to approve: backend, or backend.tool")
+    if action is None and names:
+        raise shell.UsageError(f"gatemini pin: diff or approve {names[0]}?")
+
+    async def act(gateway: App) -> dict[str, Any]:
+        await _observe(gateway)
+        asked = [_split(gateway, name) for name in names]
+        if action == "diff":
+            return {"lock": str(gateway.pins.path), "backends": _differences(gateway, {b for b, _ in asked})}
+        done = _approve(gateway, asked) if action == "approve" else _begin(gateway)
+        if done:
+            gateway.pins.save()
+        return {
+            "lock": str(gateway.pins.path),
+            "approved": done,
+            "backends": _differences(gateway, {b for b, _ in asked}),
+        }
+
+    answer = with_app(config, act)
+    if as_json:
+        shell.emit(answer)
+    else:
+        _show(answer, action)
+    return shell.FAILED if action == "diff" and answer["backends"] else shell.OK
+
+
+async def _observe(gateway: App) -> None:
+    """Wait for all servers and their prompts; what was never approved is not approved by looking at it."""
+    import anyio
+
+    if gateway.loaded.source is None:
+        raise InvalidRequest("there is no configuration file, beside which the lock file would be")
+    pins, policy = gateway.pins, gateway.loaded.config.policy
+    pins.mode = "enforce"
+    await settle(gateway)
+    pins.read(
+        gateway.loaded.config.backends.values() if policy is not None and policy.pin_executables else ()
+    )
+    if pins.problem is not None:
+        raise InvalidRequest(pins.problem)
+    pins.judge_all()
+    up = {status.name for status in gateway.manager.statuses() if str(status.state) == "healthy"}
+    with anyio.move_on_after(PROMPTS_SECONDS):
+        while any(known.offers is None for name, known in pins.backends.items() if name in up):
+            await pins.news.wait()
+    for status in gateway.manager.statuses():
+        if status.name not in up:
+            shell.note(f"{visible(status.name)} does not run, its pins stay: {status.error or status.state}")
+
+
+def _split(gateway: App, name: str) -> tuple[str, str | None]:
+    """(backend, tool or prompt) of a name as it is typed."""
+    backend, _, tool = name.partition(".")
+    known = gateway.pins.backends.get(backend)
+    if known is None or known.said is None:
+        there = ", ".join(sorted(gateway.pins.backends)) or "none"
+        raise BackendNotFound(f"there is no backend {backend} that runs", hint=f"backends: {there}")
+    named = {*known.comparison.tools, *known.comparison.prompts}
+    if tool and tool not in named:
+        raise InvalidRequest(f"{backend} has no tool or prompt {tool}, and had none")
+    return backend, tool or None
+
+
+def _begin(gateway: App) -> list[str]:
+    """Approve the servers that were never approved."""
+    pins = gateway.pins
+    new = [name for name, known in pins.backends.items() if known.said and name not in pins.lock.backends]
+    for name in new:
+        pins.approve(name)
+    _record(gateway, new)
+    return sorted(new)
+
+
+def _approve(gateway: App, asked: list[tuple[str, str | None]]) -> list[str]:
+    for backend, tool in asked:
+        changes = gateway.pins.backends[backend].comparison.backend
+        if tool is not None and changes and backend in gateway.pins.lock.backends:
+            text = f"{backend} itself is another one: {'; '.join(changes)}"
+            raise InvalidRequest(text, hint=f"`gatemini pin approve {backend}` approves all of it")
+        gateway.pins.approve(backend, tool)
+    done = [backend if tool is None else f"{backend}.{tool}" for backend, tool in asked]
+    _record(gateway, done)
+    return done
+
+
+def _record(gateway: App, done: list[str]) -> None:
+    if gateway.audit is not None and done:
+        from gatemini.policy.principal import local
+
+        gateway.audit.event(
+            "pin", needed=True, approved=done, principal=local("cli").id, client="gatemini pin"
+        )
+    gateway.pins.judge_all()
+
+
+def _differences(gateway: App, only: set[str]) -> list[dict[str, Any]]:
+    """What is not as it was approved, a row a backend, with the changes inside of definitions where they are known."""
+    from gatemini.policy.pins import definitions
+
+    approved = definitions.read_definitions(definitions.definitions_file(gateway.pins.path))
+    rows = []
+    for name, known in sorted(gateway.pins.backends.items()):
+        pinned = gateway.pins.lock.backends.get(name)
+        if known.comparison.same or (only and name not in only):
+            continue
+        row: dict[str, Any] = {"backend": name, "server": list(known.comparison.backend)}
+        for kind, verdicts, now, pins in (
+            ("tools", known.comparison.tools, known.tools, pinned and pinned.tools),
+            ("prompts", known.comparison.prompts, known.offers or (), pinned and pinned.prompts),
+        ):
+            here = {tool.name: tool for tool in now}
+            row[kind] = [
+                _row(
+                    tool,
+                    verdict,
+                    definitions.approved(
+                        approved, name, tool if kind == "tools" else f"prompt {tool}", (pins or {}).get(tool)
+                    ),
+                    definitions.definition(here[tool]) if tool in here else None,
+                )
+                for tool, verdict in sorted(verdicts.items())
+                if verdict.state != "approved"
+            ]
+        rows.append(row)
+    return rows
+
+
+def _row(
+    name: str, verdict: Verdict, old: dict[str, Any] | None, now: dict[str, Any] | None
+) -> dict[str, Any]:
+    from gatemini.policy.pins.words import changes_of
+
+    detail = changes_of(old, now) if old is not None and now is not None else []
+    return {"name": name, "state": verdict.state, "why": verdict.words, "changes": detail}
+
+
+def _show(answer: dict[str, Any], action: str | None) -> None:
+    for name in answer.get("approved", ()):
+        shell.say(f"approved {visible(name)}")
+    for row in answer["backends"]:
+        backend = visible(row["backend"])
+        for change in row["server"]:
+            shell.say(f"{backend}: {visible(change)}")
+        for kind in ("tools", "prompts"):
+            for tool in row[kind]:
+                name = f"{backend}.{visible(tool['name'])}" + (" (prompt)" if kind == "prompts" else "")
+                shell.say(f"{name}: {visible(tool['why'])}")
+                for change in tool["changes"]:
+                    shell.say(f"    {change}")
+    if answer["backends"]:
+        count = counted(len(answer["backends"]), "backend")
+        shell.note(
+            f"{count} not as approved in {answer['lock']}; `gatemini pin approve` takes it as it is now"
+        )
+    elif action == "diff" or not answer.get("approved"):
+        shell.say("everything is as it was approved")
+
+
+COMMANDS = (
+    shell.Command(
+        "pin",
+        pin,
+        [
+            shell.argument(
+                "action",
+                nargs="?",
+                choices=("diff", "approve"),
+                help="diff: what changed since it was approved; approve: take it as it is now",
+            ),
+            shell.argument(
+                "names", nargs="*", metavar="backend[.tool]", help="which; for diff all by default"
+            ),
+        ],
+    ),
+)

@@ -1,0 +1,183 @@
+"""Open approvals and given grants: pure but for the clock.
+
+An approval is opened for one call, decided once, and used once. A grant that is remembered also admits later calls that
+are equal in every field of their subject, until it expires or its session ends.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gatemini.policy.approvals.subject import Request, Subject
+from gatemini.policy.decision import Ask, Channel
+
+KEPT_SECONDS = 3600.0
+"""How long an approval may be granted, and its grant be used: as long as the journal of an interrupted chain is kept."""
+
+MOST_OF_SESSION = 100
+"""Open approvals of one session; the oldest that no call waits for are dropped first."""
+
+
+class State(StrEnum):
+    OPEN = "open"
+    GRANTED = "granted"
+    DENIED = "denied"
+    USED = "used"
+    EXPIRED = "expired"
+
+
+class NotDecided(Exception):
+    """A decision that has no effect; the message says why."""
+
+
+@dataclass(slots=True, eq=False)
+class Approval:
+    """One call that needs a person's agreement."""
+
+    id: str
+    subject: Subject
+    request: Request
+    ask: Ask
+    since: float
+    state: State = State.OPEN
+    channel: Channel | None = None
+    """By which it was decided."""
+    waiting: bool = True
+    """Whether a call waits for it now. Without one, it may still be granted for the chain's next run."""
+    tell: Callable[[], None] = field(default=lambda: None, repr=False)
+    """Called once it is no longer open."""
+
+
+class GrantStore:
+    """All approvals of one gateway. `clock` counts seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: OrderedDict[str, Approval] = OrderedDict()
+        self._remembered: dict[Subject, tuple[float, Approval]] = {}
+        """Until when equal calls are admitted, and by which grant."""
+
+    def use(self, subject: Subject) -> Approval | None:
+        """Return the grant that admits this call: a remembered one, or one that is used up by this."""
+        self.sweep()
+        if (remembered := self._remembered.get(subject)) is not None:
+            return remembered[1]
+        unclaimed = (each for each in self._of(subject, State.GRANTED) if not each.waiting)
+        return next((each for each in unclaimed if self.take(each)), None)
+
+    def open(self, subject: Subject, request: Request, ask: Ask) -> Approval:
+        """Return the approval for a call that waits from now on: one left open by an earlier run, or a new one."""
+        self.sweep()
+        for approval in self._of(subject, State.OPEN):
+            if not approval.waiting:
+                approval.waiting, approval.request, approval.ask = True, request, ask
+                return approval
+        approval = Approval(f"apr_{secrets.token_hex(8)}", subject, request, ask, self._clock())
+        self._known[approval.id] = approval
+        self._make_room(subject.session)
+        return approval
+
+    def decide(self, ident: str, digest: str, channel: Channel, *, granted: bool) -> Approval:
+        """Grant or deny an approval, once. `digest` is that of the arguments which the person was shown.
+
+        Raises NotDecided, and then nothing has changed.
+        """
+        self.sweep()
+        approval = self._known.get(ident)
+        if approval is None:
+            raise NotDecided(f"there is no open approval {ident}: it was used, has expired, or never was")
+        if approval.state is not State.OPEN:
+            raise NotDecided(f"{ident} is {approval.state} already")
+        if approval.subject.digest != digest:
+            raise NotDecided(f"{ident} is for other arguments than those that were shown")
+        if channel not in approval.ask.via:
+            allowed = ", ".join(approval.ask.via)
+            raise NotDecided(f"{ident} cannot be decided by {channel}: its rule takes {allowed}")
+        approval.channel = channel
+        if granted:
+            self._remember(approval)
+            self._settle(approval, State.GRANTED)
+        else:
+            self._settle(approval, State.DENIED)
+            del self._known[ident]
+        return approval
+
+    def take(self, approval: Approval) -> bool:
+        """Use a granted approval up; False where it is not granted, or was used."""
+        if approval.state is not State.GRANTED:
+            return False
+        approval.state = State.USED
+        self._known.pop(approval.id, None)
+        return True
+
+    def leave(self, approval: Approval, *, keep: bool) -> None:
+        """Note that no call waits for it any more. With `keep` it may be granted later, for the chain's next run."""
+        approval.waiting = False
+        if not keep and approval.state is State.OPEN:
+            self._expire(approval)
+
+    def opened(self) -> list[Approval]:
+        """Return the approvals that may be decided now, the oldest first."""
+        self.sweep()
+        return [approval for approval in self._known.values() if approval.state is State.OPEN]
+
+    def get(self, ident: str) -> Approval | None:
+        """Return an open approval, or one whose grant is not used yet."""
+        return self._known.get(ident)
+
+    def end_session(self, session: str) -> None:
+        """Drop what a session that has ended was waiting for and what was granted to it."""
+        for approval in [each for each in self._known.values() if each.subject.session == session]:
+            self._expire(approval)
+        for subject in [each for each in self._remembered if each.session == session]:
+            del self._remembered[subject]
+
+    def sweep(self) -> None:
+        """Drop what has expired."""
+        now = self._clock()
+        while self._known:
+            oldest = next(iter(self._known.values()))
+            if oldest.since > now - KEPT_SECONDS:
+                break
+            self._expire(oldest)
+        for subject in [each for each, (until, _) in self._remembered.items() if until <= now]:
+            del self._remembered[subject]
+
+    def _of(self, subject: Subject, state: State) -> Iterator[Approval]:
+        return (a for a in list(self._known.values()) if a.state is state and a.subject == subject)
+
+    def _remember(self, approval: Approval) -> None:
+        """Keep the grant for equal calls, and admit those that wait already."""
+        remember = approval.ask.remember
+        if remember == "call":
+            return
+        until = float("inf") if remember == "session" else self._clock() + remember
+        self._remembered[approval.subject] = (until, approval)
+        for other in self._of(approval.subject, State.OPEN):
+            if other is not approval:
+                other.channel = approval.channel
+                self._settle(other, State.GRANTED)
+
+    def _expire(self, approval: Approval) -> None:
+        self._known.pop(approval.id, None)
+        self._settle(approval, State.EXPIRED)
+
+    def _settle(self, approval: Approval, state: State) -> None:
+        approval.state = state
+        tell, approval.tell = approval.tell, _nothing
+        tell()
+
+    def _make_room(self, session: str) -> None:
+        own = [each for each in self._known.values() if each.subject.session == session]
+        for approval in own[: max(0, len(own) - MOST_OF_SESSION)]:
+            if not approval.waiting:
+                self._expire(approval)
+
+
+def _nothing() -> None:
+    """Nobody waits."""

@@ -1,0 +1,59 @@
+"""What a grant is bound to, and what a person sees of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from gatemini.model import Json
+from gatemini.policy.decision import Decision
+from gatemini.policy.facts import CallFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One call as a grant is bound to it: a call that differs in any field needs a grant of its own."""
+
+    backend: str
+    tool: str
+    digest: str
+    """SHA-256 of the arguments, as hexadecimal digits."""
+    session: str
+    principal: str
+    revision: str
+    """Of the policy in force."""
+
+    @classmethod
+    def of(cls, facts: CallFacts, revision: str) -> Subject:
+        who = facts.who
+        identity = f"{who.id}\0{who.client}\0{who.transport}"
+        return cls(facts.backend, facts.tool, digest(facts.arguments), facts.session, identity, revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is shown of a call: exactly what will be sent, and why it is asked about."""
+
+    qualified: str
+    arguments: Json
+    rule: str
+    reason: str
+    client: str
+    chain: str
+    reads: tuple[str, ...] = ()
+    """What the session has read before, one sentence a label."""
+
+    @classmethod
+    def of(cls, facts: CallFacts, decision: Decision, reads: tuple[str, ...] = ()) -> Request:
+        who = facts.who.client or facts.who.transport
+        return cls(facts.qualified, facts.arguments, decision.rule, decision.reason, who, facts.chain, reads)
+
+
+def digest(arguments: Json) -> str:
+    """Return the hash of arguments; those that are equal as JSON, in any order of keys, have the same.
+
+    1 and 1.0 differ: a backend may tell them apart.
+    """
+    text = json.dumps(arguments, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,106 @@
+"""Send the head of the log to a place that its writer does not control: a file, a command, an address."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from gatemini.config.model.audit import AnchorConfig
+from gatemini.policy.audit.record import Head, members
+from gatemini.processes.child_environment import child_environment
+from gatemini.processes.children import Children
+from gatemini.processes.command import OutputTooLarge, describe_exit, run_to_end
+
+ANCHOR_SECONDS = 10.0
+"""The longest that one command or one address may take."""
+MAX_OUTPUT_BYTES = 64 << 10
+"""A command that prints more is stopped: nothing reads what it prints."""
+
+
+def is_anchored(config: AnchorConfig) -> bool:
+    """Whether any place for anchors is configured."""
+    return bool(config.file or config.command or config.url)
+
+
+async def send_anchor(config: AnchorConfig, head: Head) -> list[str]:
+    """Send one head to every configured place; return what went wrong, one sentence each."""
+    line = anchor_line(head)
+    failed: list[str] = []
+    if config.file is not None:
+        try:
+            await anyio.to_thread.run_sync(_append, config.file, line)
+        except OSError as error:
+            failed.append(f"{config.file}: {error.strerror or error}")
+    if config.command:
+        failed += await _run(config.command, line)
+    if config.url is not None:
+        try:
+            await anyio.to_thread.run_sync(_post, config.url, line)
+        except (OSError, ValueError) as error:
+            failed.append(f"{urlsplit(config.url).hostname}: {error}")
+    return failed
+
+
+async def _run(command: Sequence[str], line: bytes) -> list[str]:
+    """Give the line to a program on its standard input, in the clean environment of all children."""
+    children = Children()
+    try:
+        with anyio.fail_after(ANCHOR_SECONDS):
+            done = await run_to_end(
+                command[0],
+                command,
+                environment=child_environment({}),
+                cwd=None,
+                stdin=line,
+                max_bytes=MAX_OUTPUT_BYTES,
+                children=children,
+                grace=0,
+            )
+    except TimeoutError:
+        return [f"{command[0]} took more than {ANCHOR_SECONDS:g} s"]
+    except (OSError, ValueError, OutputTooLarge) as error:
+        return [f"{command[0]}: {error or 'it printed too much'}"]
+    finally:
+        with anyio.CancelScope(shield=True):
+            await children.close()
+    return [f"{command[0]} {describe_exit(done.code)}"] if done.code else []
+
+
+def anchor_line(head: Head) -> bytes:
+    """Return the line of one anchor: `{instance, seq, hash, file, time}`."""
+    return b"{" + members({**asdict(head), "time": datetime.now(UTC)}) + b"}\n"
+
+
+def _post(url: str, line: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, line, headers)  # noqa: S310 - the model allows http and https
+    with urllib.request.urlopen(request, timeout=ANCHOR_SECONDS):  # noqa: S310
+        pass
+
+
+def _append(path: Path, line: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(handle, line)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_anchors(path: Path) -> Iterator[Head]:
+    """Yield the anchors of a file. Raises ValueError that names a line which is none."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield msgspec.json.decode(line, type=Head)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                raise ValueError(f"{path}, line {number}: not an anchor") from None

@@ -1,0 +1,64 @@
+"""What a record keeps of a call's arguments.
+
+A plain hash of small values could be guessed by trying them; an HMAC with a key outside the log cannot.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio.to_thread
+
+from gatemini.policy.canonical import canonical
+from gatemini.processes.own_files import NotOurs, read_own, replace_own
+
+KEY_BYTES = 32
+MOST_BYTES = 64 << 10
+"""Larger arguments are kept as their HMAC only, and hashed in a thread."""
+
+KEPT = Literal["hash", "full", "none"]
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key in this file, made when it is missing. Raises OSError, also for a file that others may read."""
+    try:
+        key = bytes.fromhex(read_own(path, 1024).decode("ascii"))
+    except FileNotFoundError:
+        key = secrets.token_bytes(KEY_BYTES)
+        replace_own(path, key.hex().encode() + b"\n", lasting=True)
+        return key
+    except ValueError:
+        raise NotOurs(f"{path} does not hold a key in hexadecimal digits") from None
+    if len(key) < KEY_BYTES:
+        raise NotOurs(f"{path} holds {len(key)} bytes, a key has {KEY_BYTES}")
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise NotOurs(f"others than its owner may read {path}: chmod 600 {path}")
+    return key
+
+
+class Kept:
+    """The arguments of calls as records have them."""
+
+    def __init__(self, how: KEPT, key: bytes, redact: Callable[[Any], Any]) -> None:
+        self._how = how
+        self._redact = redact
+        self._keyed = hmac.new(key, digestmod="sha256")  # copied: looking the hash up costs ten times as much
+
+    async def of(self, arguments: Any) -> bytes:
+        """Return a JSON text: a text `hmac-sha256:…`, the redacted arguments, or null."""
+        if self._how == "none":
+            return b"null"
+        text = canonical(arguments)
+        if len(text) > MOST_BYTES:
+            return await anyio.to_thread.run_sync(self._hashed, text)
+        return canonical(self._redact(arguments)) if self._how == "full" else self._hashed(text)
+
+    def _hashed(self, text: bytes) -> bytes:
+        keyed = self._keyed.copy()
+        keyed.update(text)
+        return b'"hmac-sha256:%b"' % keyed.hexdigest().encode()

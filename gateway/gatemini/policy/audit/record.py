@@ -1,0 +1,54 @@
+"""One record of the audit log: its line, and the hash that the next line carries.
+
+A line is one JSON object in UTF-8 with `seq` first and `prev` last. `prev` is the SHA-256 of the whole line before it,
+newline included, so that `tail -n 1 FILE | sha256sum` prints the head of a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+GENESIS = "0" * 64
+"""`prev` of the first record of an instance."""
+
+SUFFIX = ".jsonl"
+
+_FORMAT = orjson.OPT_UTC_Z
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last line of an instance: its number, its hash, and the file it is in."""
+
+    instance: str
+    seq: int
+    hash: str
+    file: str = ""
+
+
+def members(record: dict[str, Any]) -> bytes:
+    """Return the JSON text of a record without its braces."""
+    try:
+        return orjson.dumps(record, option=_FORMAT)[1:-1]
+    except TypeError:  # integers beyond 64 bits and lone surrogates, which orjson refuses
+        return json.dumps(record, separators=(",", ":"), default=_text).encode()[1:-1]
+
+
+def line_of(seq: int, body: bytes, prev: str) -> bytes:
+    """Return the line of a record, newline included; `body` is what `members` returns."""
+    return b'{"seq":%d,%b,"prev":"%b"}\n' % (seq, body, prev.encode())
+
+
+def digest(line: bytes) -> str:
+    """Return the hash of a line, as the next line carries it."""
+    return hashlib.sha256(line).hexdigest()
+
+
+def _text(value: Any) -> str:
+    isoformat = getattr(value, "isoformat", None)
+    return str(isoformat() if isoformat is not None else value)

@@ -1,0 +1,285 @@
+"""Verify an audit log: every line, the chain of each instance through its files, and what is known from outside.
+
+Reads one line at a time. A finding names file and line; within one file only the first is reported, since all lines after
+it may be anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from gatemini.policy.audit.record import GENESIS, Head
+
+
+class _Line(msgspec.Struct):
+    """The fields that verifying needs; others are covered by the hash."""
+
+    seq: int
+    kind: str
+    instance: str
+    prev: str
+    intent: int = 0
+    time: str = ""
+    tool: str = ""
+    joins: list[Head] = []
+    file: str = ""
+    of: str = ""
+    last: int = 0
+    hash: str = ""
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong at one line of a file; line 0 is the file, or the log, as a whole."""
+
+    file: str
+    line: int
+    what: str
+
+    def text(self) -> str:
+        """`file:line: what is wrong`."""
+        place = f"{self.file}:{self.line}: " if self.line else f"{self.file}: " if self.file else ""
+        return place + self.what
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """An intent without an outcome: the gateway ended, or is at it now."""
+
+    instance: str
+    seq: int
+    time: str
+    tool: str
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of verifying: sound without findings."""
+
+    records: int = 0
+    files: int = 0
+    instances: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    unfinished: list[Unfinished] = field(default_factory=list)
+    unsealed: list[str] = field(default_factory=list)
+    """Last files of instances that run, were killed, or were cut."""
+    heads: list[Head] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Part:
+    """One file as it was read: its first and last sound line."""
+
+    path: Path
+    lines: int = 0
+    first: _Line | None = None
+    last: _Line | None = None
+    hash: str = ""
+    finding: Finding | None = None
+
+    def bad(self, line: int, what: str) -> None:
+        self.finding = Finding(self.path.name, line, what)
+
+
+@dataclass(slots=True)
+class _Known:
+    """Lines that other places name: hashes by instance and number, and hashes that must be there somewhere."""
+
+    lines: dict[str, dict[int, str]]
+    heads: set[str]
+    met: set[tuple[str, int]] = field(default_factory=set)
+    heads_met: set[str] = field(default_factory=set)
+
+
+def verify(files: Iterable[Path], *, heads: Iterable[str] = (), anchors: Iterable[Head] = ()) -> Report:
+    """Verify all files of a log together. `heads` are hashes of lines that must be there, `anchors` heads sent outside."""
+    paths = sorted(files)
+    report = Report(files=len(paths))
+    pruned: dict[str, _Line] = {}
+    named = [*anchors, *(join for path in paths for join in _joins(path))]
+    known = _Known(defaultdict(dict), {head.lower() for head in heads})
+    for head in named:
+        known.lines[head.instance][head.seq] = head.hash
+    open_intents: dict[str, dict[int, _Line]] = defaultdict(dict)
+    by_instance: dict[str, list[_Part]] = defaultdict(list)
+    for path in paths:
+        part = _read(path, known, open_intents, pruned)
+        report.records += part.lines
+        if part.finding is not None:
+            report.findings.append(part.finding)
+        if part.first is not None:
+            by_instance[part.first.instance].append(part)
+    report.instances = len(by_instance)
+    for parts in by_instance.values():
+        report.findings += _in_order(parts, pruned, report)
+    report.findings += _outside(known, named, by_instance, pruned)
+    report.unfinished = [
+        Unfinished(instance, seq, line.time, line.tool)
+        for instance, lines in open_intents.items()
+        for seq, line in lines.items()
+    ]
+    return report
+
+
+def _joins(path: Path) -> list[Head]:
+    """The heads that the start record of a file names; none where its first line is not sound."""
+    with path.open("rb") as file:
+        line = _decoded(file.readline())
+    return [] if line is None else line.joins
+
+
+def _decoded(text: bytes) -> _Line | None:
+    try:
+        return _DECODER.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _read(
+    path: Path, known: _Known, open_intents: dict[str, dict[int, _Line]], pruned: dict[str, _Line]
+) -> _Part:
+    """Read one file up to its first bad line."""
+    part = _Part(path)
+    sha256, decode = hashlib.sha256, _DECODER.decode
+    with path.open("rb") as file:
+        before: _Line | None = None
+        wanted: Mapping[int, str] = {}
+        pending: dict[int, _Line] = {}
+        for number, text in enumerate(file, 1):
+            try:
+                line = decode(text)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                part.bad(number, "cut in the middle" if not text.endswith(b"\n") else "not a record")
+                break
+            if before is None:
+                part.first = line
+                wanted, pending = known.lines.get(line.instance, {}), open_intents[line.instance]
+            elif (wrong := _follows(line, before, part.hash)) is not None:
+                _blame(part, file, number, text, wrong)
+                break
+            if text[-1] != 10:
+                part.bad(number, "cut in the middle")
+                break
+            part.hash = sha256(text).hexdigest()
+            part.last = before = line
+            part.lines = number
+            if line.seq in wanted and wanted[line.seq] == part.hash:
+                known.met.add((line.instance, line.seq))
+            if known.heads and part.hash in known.heads:
+                known.heads_met.add(part.hash)
+            if line.kind == "intent":
+                pending[line.seq] = line
+            elif line.intent:
+                pending.pop(line.intent, None)
+            elif line.kind == "pruned":
+                pruned[line.file] = line
+    if part.lines == 0 and part.finding is None:
+        part.bad(0, "is empty: it was cut, or the gateway ended before its first record")
+    return part
+
+
+def _follows(line: _Line, before: _Line, before_hash: str) -> str | None:
+    """What is wrong with a line after the one before it."""
+    if before.kind == "seal":
+        return "comes after the seal, which ends a file"
+    if line.instance != before.instance:
+        return f"belongs to instance {line.instance}, the file to {before.instance}"
+    if line.seq != before.seq + 1:
+        return f"has number {line.seq} after {before.seq}: lines are missing, twice there, or out of order"
+    if line.prev != before_hash:
+        return "does not carry the hash of the line before it"
+    return None
+
+
+def _blame(part: _Part, file: Iterator[bytes], number: int, text: bytes, wrong: str) -> None:
+    """Say which of two lines that do not fit was changed: the second one, if the third fits neither."""
+    after = _decoded(next(file, b""))
+    second_is_sound = after is not None and after.prev == hashlib.sha256(text).hexdigest()
+    if wrong.startswith("does not carry") and second_is_sound:
+        part.bad(number - 1, "was changed: the line after it carries another hash")
+    else:
+        part.bad(number, wrong)
+
+
+def _in_order(parts: list[_Part], pruned: Mapping[str, _Line], report: Report) -> Iterator[Finding]:
+    """Check that the files of one instance continue each other."""
+    parts.sort(key=lambda part: (part.first.seq if part.first else 0, part.path.name))
+    before: _Part | None = None
+    for part in parts:
+        first = part.first
+        assert first is not None  # noqa: S101 - only parts with a first line are sorted in
+        if before is None:
+            yield from _beginning(part, first, pruned)
+        elif before.last is not None and part.last is not None and before.finding is None:
+            yield from _continues(part, first, before, before.last)
+        if before is None or part.finding is None:
+            before = part
+    if before is not None and before.last is not None and before.finding is None:
+        report.heads.append(Head(before.last.instance, before.last.seq, before.hash, before.path.name))
+        if before.last.kind != "seal":
+            report.unsealed.append(before.path.name)
+
+
+def _beginning(part: _Part, first: _Line, pruned: Mapping[str, _Line]) -> Iterator[Finding]:
+    """The first file of an instance begins with its start record, unless `keep` deleted the files before it."""
+    if first.seq == 1 and first.kind == "start" and first.prev == GENESIS:
+        return
+    if any((p.of, p.last, p.hash) == (first.instance, first.seq - 1, first.prev) for p in pruned.values()):
+        return
+    if part.finding is None or part.finding.line > 1:
+        what = f"begins with record {first.seq} of instance {first.instance}: the files before it are missing"
+        yield Finding(part.path.name, 1, what if first.seq != 1 else "does not begin with a start record")
+
+
+def _continues(part: _Part, first: _Line, before: _Part, last: _Line) -> Iterator[Finding]:
+    name = before.path.name
+    if first.seq <= last.seq:
+        what = f"record {first.seq} of instance {first.instance} is also in {name}: a fork"
+        yield Finding(part.path.name, 1, what)
+    elif first.seq > last.seq + 1:
+        what = (
+            f"records {last.seq + 1} to {first.seq - 1} of instance {first.instance} are missing after {name}"
+        )
+        yield Finding(part.path.name, 1, what)
+    elif first.prev != before.hash:
+        yield Finding(part.path.name, 1, f"does not carry the hash of the last line of {name}")
+    elif last.kind != "seal":
+        yield Finding(name, before.lines, "ends without a seal although another file follows")
+
+
+def _outside(
+    known: _Known,
+    named: Iterable[Head],
+    by_instance: Mapping[str, list[_Part]],
+    pruned: Mapping[str, _Line],
+) -> Iterator[Finding]:
+    """Check what start records, anchors and `--head` name against what is there."""
+    newest_pruned = max(pruned, default="")  # `keep` deletes the oldest files first, by name
+    files = {(head.instance, head.seq): head.file for head in named}
+    for instance, lines in known.lines.items():
+        parts = by_instance.get(instance, [])
+        first = min((p.first.seq for p in parts if p.first), default=0)
+        last = max((p.last.seq for p in parts if p.last), default=0)
+        for seq in sorted(lines):
+            deleted = seq < first or (not parts and "" < files[instance, seq] <= newest_pruned)
+            if (instance, seq) in known.met or deleted or any(p.finding for p in parts):
+                continue
+            name = parts[-1].path.name if parts else ""
+            what = f"record {seq} of instance {instance} is known from outside its files, "
+            if seq <= last:
+                yield Finding(name, 0, what + "with another hash: it was replaced")
+            else:
+                yield Finding(
+                    name, 0, what + (f"they end at {last}" if last else "they are missing") + ": cut"
+                )
+    for head in sorted(known.heads - known.heads_met):
+        yield Finding("", 0, f"no line has the hash {head}: the log was cut or replaced")

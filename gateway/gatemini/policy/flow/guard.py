@@ -1,0 +1,118 @@
+"""Decide whether a call could carry away what its session has read.
+
+Coarse and sound: after anything `untrusted`, each call that can send or change something is objected to, and after
+anything `private` each that reaches the open world, whatever its arguments are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gatemini.config.model.policy import PolicyConfig
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
+from gatemini.model import Tool
+from gatemini.policy.decision import Action, Decision
+from gatemini.policy.facts import CallFacts
+from gatemini.policy.flow.labels import LABELS, WORDS, Held, Label
+from gatemini.policy.rules.globs import compile_globs, tool_names
+from gatemini.policy.rules.hints import UNKNOWN, HintRules
+
+RULE = "policy.flow"
+_ACTIONS: Mapping[str, Action] = {"warn": "allow", "ask": "ask", "deny": "deny"}
+
+
+def only_unknown(tools: Iterable[Tool], hints: HintRules) -> list[str]:
+    """Return the backends that make a session untrusted only since they are neither annotated nor trusted.
+
+    Of none of their tools a hint is believed, so that each counts as open-world.
+    """
+    known: dict[str, bool] = {}
+    for tool in tools:
+        if tool.backend != COMPOSITE_BACKEND:
+            known[tool.backend] = known.get(tool.backend, False) or hints.of(tool) != UNKNOWN
+    return sorted(backend for backend, believed in known.items() if not believed)
+
+
+@dataclass(slots=True)
+class FlowGuard:
+    """The guard of one gateway, and what each of its sessions has read."""
+
+    config: PolicyConfig = field(default_factory=PolicyConfig)
+    _held: dict[str, Held] = field(default_factory=dict)
+
+    @property
+    def on(self) -> bool:
+        return self.config.flow != "off"
+
+    def set_config(self, config: PolicyConfig) -> None:
+        """Put other labels and rules in force. What is read while the guard is off is not known later."""
+        self.config = config
+        if not self.on:
+            for held in self._held.values():
+                held.add_unknown()
+            self._held.clear()
+
+    def begin(self, session: str) -> Held:
+        """Gather the labels of a session from its first call on."""
+        held = self._held[session] = Held()
+        return held
+
+    def end_session(self, session: str) -> None:
+        self._held.pop(session, None)
+
+    def held(self, session: str) -> Held:
+        """Return what a session has read. One that began while the guard was off may have read anything."""
+        found = self._held.get(session)
+        if found is None:
+            found = self._held[session] = Held()
+            found.add_unknown()
+        return found
+
+    def sources(self, facts: CallFacts) -> tuple[Label, ...]:
+        """Return the labels of what the call brings. A composite tool brings what its own calls bring."""
+        if facts.backend == COMPOSITE_BACKEND:
+            return ()
+        names = tool_names(facts.backend, facts.tool, facts.qualified)
+        found = {
+            "untrusted": facts.hints.open_world or self._matches(self.config.labels.untrusted, names),
+            "private": self._matches(self.config.labels.private, names),
+        }
+        return tuple(label for label in LABELS if found[label])
+
+    def objection(self, facts: CallFacts) -> Decision | None:
+        """Return the objection to a call as things are now; with `warn`, one that allows it."""
+        if not self.on or facts.backend == COMPOSITE_BACKEND:
+            return None
+        hints = facts.hints
+        targets: Mapping[Label, bool] = {
+            "untrusted": hints.open_world or not hints.read_only,
+            "private": hints.open_world,
+        }
+        if not any(targets.values()):
+            return None
+        held = self.held(facts.session)
+        against = [
+            label
+            for label in LABELS
+            if targets[label] and label in held and not self._declassified(facts, label)
+        ]
+        if not against:
+            return None
+        does = "it reaches the open world" if hints.open_world else "it can change something"
+        read = " and ".join(f"{WORDS[label]} ({held.reads(label)})" for label in against)
+        return Decision(_ACTIONS[self.config.flow], RULE, f"{does}, and this session has read {read}")
+
+    def settle(self, facts: CallFacts) -> None:
+        """Note what an admitted call has brought, however it ended: an error's text is content, too."""
+        if self.on:
+            self.held(facts.session).add(self.sources(facts), facts.qualified)
+
+    def _declassified(self, facts: CallFacts, label: Label) -> bool:
+        names = tool_names(facts.backend, facts.tool, facts.qualified)
+        return any(
+            label in rule.labels and self._matches(rule.tools, names) for rule in self.config.declassify
+        )
+
+    def _matches(self, globs: tuple[str, ...], names: Iterable[str]) -> bool:
+        return bool(globs) and any(compile_globs(globs)(name) for name in names)

@@ -1,0 +1,50 @@
+"""Records of registrations in the audit log: what was asked for before it starts, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gatemini.errors import GateminiError
+from gatemini.model import Json
+from gatemini.policy.door import Door
+from gatemini.protocol.client_session import Session
+
+_NAMES_ONLY = ("env", "headers")
+"""Mappings of which only the names are recorded: an agent may write a secret that no configuration knows."""
+
+
+@contextmanager
+def recorded(door: Door | None, name: str, arguments: Any, session: Session) -> Iterator[None]:
+    """Record a call of `register_manual` or `deregister_manual`, before and after what is done meanwhile.
+
+    Raises AuditFailed where the log must be written and cannot be.
+    """
+    if door is None or door.audit is None:
+        yield
+        return
+    who = session.who
+    about: Json = {"session": session.id, "principal": who.id, "client": who.client, "asked": name}
+    door.audit.event("registration", needed=True, **about, **_wanted(arguments))
+    outcome = "cancelled"
+    try:
+        yield
+        outcome = "ok"
+    except GateminiError as error:
+        outcome = error.code
+        raise
+    finally:
+        door.audit.event("registration", **about, outcome=outcome)
+
+
+def _wanted(arguments: Any) -> Json:
+    """What the record keeps of the arguments; anything but a mapping is refused later."""
+    given = arguments if isinstance(arguments, dict) else {}
+    template = given.get("manual_call_template")
+    if not isinstance(template, dict):
+        return {"backend": str(given.get("manual_name", ""))}
+    names = {
+        key: sorted(map(str, template[key])) for key in _NAMES_ONLY if isinstance(template.get(key), dict)
+    }
+    return {"backend": str(template.get("name", "")), "template": {**template, **names}}

@@ -1,0 +1,126 @@
+"""`gatemini audit`: exit codes and what is named, filters, and files for other programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+
+import anyio
+import pytest
+
+from fixtures.audit import ALLOWED, call_facts, one_call, open_audit, written_log
+from fixtures.command_line import Run
+from fixtures.direct import write_config
+from gatemini.policy.audit.files import audit_files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a log of three calls, one of which is under way."""
+
+    async def write() -> None:
+        log = open_audit(tmp_path, anchor={"file": str(tmp_path / "anchors")})
+        await one_call(log, call_facts({"a": 1}))
+        await one_call(log, call_facts({"a": 2}, tool="=fail", session="s2"), outcome="error: no")
+        await log.intent(call_facts(tool="write"), ALLOWED)
+        await log.close()
+
+    anyio.run(write)
+    return tmp_path / "audit"
+
+
+def test_a_sound_log_lists_what_was_under_way_and_is_no_failure(run: Run, folder: Path) -> None:
+    told = run("audit", "verify", str(folder))
+    assert told.code == 0
+    assert "intent without outcome" in told.out
+    assert "demo.write" in told.out
+    assert told.out.splitlines()[-1] == "8 records in 1 file, 0 anchors: sound"
+    report = run("audit", "verify", str(folder), "--json").json
+    assert report["ok"] is True
+    assert [each["tool"] for each in report["intents_without_outcome"]] == ["demo.write"]
+
+
+def test_a_changed_line_is_named_first_and_fails(run: Run, folder: Path) -> None:
+    (path,) = audit_files(folder)
+    path.write_bytes(path.read_bytes().replace(b'"ms":1.5', b'"ms":9.5', 1))
+    told = run("audit", "verify", str(folder))
+    assert told.code == 1
+    assert told.out.splitlines()[0].startswith(f"{path.name}:3: was changed")
+    assert run("audit", "verify", str(folder), "--json").json["findings"][0]["line"] == 3
+
+
+def test_the_log_and_the_anchors_of_the_configuration_are_verified(run: Run, folder: Path) -> None:
+    anchors = folder.parent / "anchors"
+    config = write_config(folder.parent, {}, audit={"path": "audit", "anchor": {"file": str(anchors)}})
+    told = run("audit", "verify", "-c", str(config))
+    assert told.code == 0
+    assert "1 anchor: sound" in told.out
+    (path,) = audit_files(folder)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
+    told = run("audit", "verify", "-c", str(config))
+    assert told.code == 1
+    assert "cut" in told.out.splitlines()[0]
+    assert run("audit", "verify", str(folder)).code == 0  # no anchor, nothing that could know
+    assert run("audit", "verify", str(folder), "--head", "ab" * 32).code == 1
+    assert run("audit", "verify", str(folder), "--anchors", str(anchors)).code == 1
+
+
+def test_records_are_shown_by_tool_session_kind_and_time(run: Run, folder: Path) -> None:
+    def shown(*words: str) -> list[str]:
+        return [row["kind"] for row in run("audit", "show", str(folder), "--json", *words).json["records"]]
+
+    assert shown() == ["start", "intent", "outcome", "intent", "outcome", "intent", "stop", "seal"]
+    assert shown("--tool", "demo.w*") == ["intent"]
+    assert shown("--session", "s2") == ["intent", "outcome"]
+    assert shown("--kind", "start") == ["start"]
+    assert shown("--since", "1h") == shown()
+    assert shown("--since", "2099-01-01") == []
+    assert shown("--limit", "2") == ["stop", "seal"]
+    assert run("audit", "show", str(folder), "--since", "yesterday").code == 2
+    assert "demo.write" in run("audit", "show", str(folder)).out
+
+
+def test_calls_are_exported_as_ocsf_api_activity(run: Run, folder: Path) -> None:
+    events = [json.loads(line) for line in run("audit", "export", str(folder)).out.splitlines()]
+    assert len(events) == 8
+    ok, failed = (e for e in events if e["activity_name"] == "outcome")
+    assert (ok["class_uid"], ok["type_uid"], ok["status_id"], failed["status_id"]) == (6003, 600399, 1, 2)
+    for key in (
+        "activity_id",
+        "actor",
+        "api",
+        "category_uid",
+        "metadata",
+        "severity_id",
+        "src_endpoint",
+        "time",
+    ):
+        assert key in ok
+    assert ok["api"]["operation"] == "demo.echo"
+    assert events[0]["type_uid"] == 600203
+    assert ok["unmapped"]["seq"] == ok["metadata"]["sequence"]
+
+
+def test_records_are_exported_as_csv_without_formulas(run: Run, folder: Path) -> None:
+    rows = list(csv.DictReader(StringIO(run("audit", "export", str(folder), "--format", "csv").out)))
+    assert [row["kind"] for row in rows][:3] == ["start", "intent", "outcome"]
+    assert rows[1]["tool"] == "demo.echo"
+    assert not any(cell.startswith("=") for row in rows for cell in row.values())
+
+
+def test_without_a_log_the_command_says_what_to_set(run: Run, tmp_path: Path) -> None:
+    config = write_config(tmp_path, {})
+    told = run("audit", "verify", "-c", str(config))
+    assert told.code == 1
+    assert "audit.path" in told.err
+    assert run("audit", "show", str(tmp_path / "nothing")).code == 1
+
+
+def test_a_log_in_several_files_is_one_log(run: Run, tmp_path: Path) -> None:
+    files = anyio.run(lambda: written_log(tmp_path, 200, rotate_mb=0.05))
+    assert len(files) > 2
+    assert run("audit", "verify", str(tmp_path / "audit")).code == 0
+    files[1].unlink()
+    assert "are missing after" in run("audit", "verify", str(tmp_path / "audit")).out

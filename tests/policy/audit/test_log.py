@@ -1,0 +1,302 @@
+"""Records are numbered without a gap, hold no secret, and are never lost in silence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from fixtures.audit import ALLOWED, all_records, call_facts, one_call, open_audit
+from gatemini.errors import AuditFailed
+from gatemini.policy.audit.files import audit_files
+from gatemini.policy.audit.log import AuditLog
+from gatemini.policy.audit.verify import verify
+from gatemini.policy.decision import Decision
+from gatemini.policy.facts import CallEnd
+
+pytestmark = pytest.mark.anyio
+
+
+def sound(folder: Path) -> bool:
+    return verify(audit_files(folder / "audit")).findings == []
+
+
+async def test_a_call_leaves_an_intent_and_an_outcome_with_all_that_is_known(tmp_path: Path) -> None:
+    log = open_audit(tmp_path)
+    log.start()
+    seq = await one_call(log, outcome="error: it said no")
+    await log.close()
+    start, intent, outcome, stop, seal = all_records(tmp_path)
+    assert [r["kind"] for r in (start, intent, outcome, stop, seal)] == [
+        "start",
+        "intent",
+        "outcome",
+        "stop",
+        "seal",
+    ]
+    assert [r["seq"] for r in (start, intent, outcome, stop, seal)] == [1, 2, 3, 4, 5]
+    assert intent["seq"] == outcome["intent"] == seq
+    assert re.fullmatch(r"hmac-sha256:[0-9a-f]{64}", intent.pop("arguments"))
+    known = {
+        "instance": log.instance, "session": "s1", "principal": call_facts().who.id, "client": "tester",
+        "transport": "stdio", "chain": "c1", "tool": "demo.echo", "labels": [],
+    }  # fmt: skip
+    for key in ("prev", "time"):
+        intent.pop(key)
+        outcome.pop(key)
+    assert intent == known | {
+        "seq": 2,
+        "kind": "intent",
+        "policy": "r1",
+        "action": "allow",
+        "rule": "default",
+    }
+    assert outcome == known | {
+        "seq": 3, "kind": "outcome", "intent": 2, "outcome": "error", "sent": True, "ms": 1.5, "bytes": 20,
+    }  # fmt: skip
+
+
+async def test_a_refusal_and_any_other_event_are_recorded(tmp_path: Path) -> None:
+    log = open_audit(tmp_path)
+    log.decision(call_facts(), Decision("deny", "rules[0]", "not here"), revision="r1")
+    log.event("pin", backend="demo", state="changed")
+    await log.close()
+    _, decision, pin, *_ = all_records(tmp_path)
+    assert (decision["action"], decision["rule"], decision["reason"]) == ("deny", "rules[0]", "not here")
+    assert (pin["kind"], pin["backend"], pin["state"]) == ("pin", "demo", "changed")
+
+
+async def test_nothing_is_written_before_the_first_record(tmp_path: Path) -> None:
+    log = open_audit(tmp_path)
+    await log.close()
+    assert not (tmp_path / "audit").exists()
+
+
+async def test_equal_arguments_have_one_hmac_and_the_key_decides_it(tmp_path: Path) -> None:
+    log = open_audit(tmp_path)
+    for arguments in (
+        {"a": 1, "b": 2},
+        {"b": 2, "a": 1},
+        {"a": 1, "b": 3},
+        {"big": 2**70},
+        {"cut": "\ud800"},
+    ):
+        await one_call(log, call_facts(arguments))
+    await log.close()
+    one, same, other, *_ = [r["arguments"] for r in all_records(tmp_path) if r["kind"] == "intent"]
+    assert one == same != other
+    assert stat.S_IMODE((tmp_path / "audit.key").stat().st_mode) == 0o600
+    (tmp_path / "audit.key").unlink()
+    await one_call(again := open_audit(tmp_path), call_facts({"a": 1, "b": 2}))
+    await again.close()
+    assert [r["arguments"] for r in all_records(tmp_path) if r["kind"] == "intent"][-1] != one
+    assert sound(tmp_path)
+
+
+async def test_a_key_that_others_may_read_is_not_used(tmp_path: Path) -> None:
+    await one_call(log := open_audit(tmp_path))
+    await log.close()
+    os.chmod(tmp_path / "audit.key", 0o644)
+    log = open_audit(tmp_path, on_failure="block")
+    with pytest.raises(AuditFailed, match="chmod 600"):
+        await log.intent(call_facts(), ALLOWED)
+
+
+async def test_secrets_are_gone_before_a_line_is_hashed(tmp_path: Path) -> None:
+    secret = "tok-12345678"
+    log = open_audit(tmp_path, {"TOKEN": secret}, arguments="full")
+    await one_call(log, call_facts({"key": secret, "list": [f"Bearer {secret}"]}, tool=f"use_{secret}"))
+    log.decision(call_facts(), Decision("deny", "r", f"because of {secret}"))
+    log.event("registration", url=f"https://host/?key={secret}")
+    await log.close()
+    (path,) = audit_files(tmp_path / "audit")
+    text = path.read_text()
+    assert secret not in text
+    assert text.count("«secret TOKEN»") == 6
+    assert sound(tmp_path)
+
+
+async def test_arguments_are_kept_as_configured(tmp_path: Path) -> None:
+    for how, kept in (("full", {"a": 1}), ("none", None)):
+        folder = tmp_path / how
+        await one_call(log := open_audit(folder, arguments=how), call_facts({"a": 1}))
+        await log.close()
+        assert all_records(folder)[1]["arguments"] == kept
+    await one_call(log := open_audit(tmp_path, arguments="full"), call_facts({"a": "x" * 100_000}))
+    await log.close()
+    assert all_records(tmp_path)[1]["arguments"].startswith("hmac-sha256:")
+
+
+async def test_on_a_full_disk_no_call_leaves_under_block(
+    tmp_path: Path, full_disk: Callable[[], AbstractContextManager[None]]
+) -> None:
+    log = open_audit(tmp_path, on_failure="block")
+    under_way = await log.intent(call_facts(tool="write"), ALLOWED)
+    with full_disk():
+        with pytest.raises(AuditFailed, match="File too large"):
+            await log.intent(call_facts(), ALLOWED)
+        log.outcome(under_way, call_facts(tool="write"), CallEnd("ok"))
+        assert "no call leaves" in (log.problem or "")
+    await one_call(log)
+    assert log.problem is None
+    await log.close()
+    report = verify(audit_files(tmp_path / "audit"))
+    assert report.findings == report.unfinished == []
+    kinds = [record["kind"] for record in all_records(tmp_path)]
+    assert kinds == ["start", "intent", "outcome", "intent", "outcome", "stop", "seal"]
+
+
+async def test_under_warn_what_was_not_written_is_counted_in_the_log(
+    tmp_path: Path, full_disk: Callable[[], AbstractContextManager[None]]
+) -> None:
+    log = open_audit(tmp_path, on_failure="warn")
+    await one_call(log)
+    with full_disk():
+        await one_call(log)
+        assert "unrecorded" in (log.problem or "")
+    await one_call(log)
+    await log.close()
+    (lost,) = [record for record in all_records(tmp_path) if record["kind"] == "lost"]
+    assert lost["records"] == 2
+    assert sound(tmp_path)
+
+
+async def test_a_folder_that_cannot_be_made_blocks_until_it_can(tmp_path: Path) -> None:
+    (tmp_path / "audit").write_text("a file in its place")
+    log = open_audit(tmp_path, on_failure="block")
+    log.start()
+    with pytest.raises(AuditFailed):
+        await log.intent(call_facts(), ALLOWED)
+    (tmp_path / "audit").unlink()
+    await one_call(log)
+    await log.close()
+    assert sound(tmp_path)
+
+
+async def with_tasks(log: AuditLog, calls: int) -> None:
+    """Make calls at the same time while the log's tasks run."""
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(log.run)
+        async with anyio.create_task_group() as group:
+            for _ in range(calls):
+                group.start_soon(one_call, log)
+        tasks.cancel_scope.cancel()
+    await log.close()
+
+
+async def test_with_fsync_each_a_call_leaves_once_its_intent_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_audit(tmp_path, fsync="each")
+    synced: list[int] = []
+    sync = log._disk.sync
+    monkeypatch.setattr(log._disk, "sync", lambda: (synced.append(log._disk.seq), sync()))
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(log.run)
+        seq = await log.intent(call_facts(), ALLOWED)
+        assert synced[-1] >= seq
+        tasks.cancel_scope.cancel()
+    log.outcome(seq, call_facts(), CallEnd("ok"))
+    await log.close()
+
+
+async def test_intents_that_come_together_share_one_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_audit(tmp_path, fsync="each")
+    syncs = 0
+    sync = log._disk.sync
+
+    def counted() -> None:
+        nonlocal syncs
+        syncs += 1
+        sync()
+
+    monkeypatch.setattr(log._disk, "sync", counted)
+    await with_tasks(log, 50)
+    assert syncs < 10
+    assert sound(tmp_path)
+
+
+async def test_where_the_disk_refuses_to_sync_no_call_leaves_under_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_audit(tmp_path, fsync="each", on_failure="block")
+
+    def broken() -> None:
+        raise OSError(5, "Input/output error")
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(log.run)
+        with monkeypatch.context() as patch:
+            patch.setattr(log._disk, "sync", broken)
+            with pytest.raises(AuditFailed, match="Input/output error"):
+                await log.intent(call_facts(), ALLOWED)
+        tasks.cancel_scope.cancel()
+    await log.close()
+    intent, outcome = all_records(tmp_path)[1:3]
+    assert (outcome["intent"], outcome["outcome"], outcome["sent"]) == (intent["seq"], "refused", False)
+
+
+async def test_a_log_that_is_deleted_while_it_is_written_is_noticed_and_begun_anew(tmp_path: Path) -> None:
+    log = open_audit(tmp_path, fsync="each", on_failure="block")
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(log.run)
+        await one_call(log)
+        (path,) = audit_files(tmp_path / "audit")
+        path.unlink()
+        with pytest.raises(AuditFailed, match="was deleted"):
+            await log.intent(call_facts(), ALLOWED)
+        with anyio.fail_after(60):
+            while log.problem is not None:
+                await anyio.lowlevel.checkpoint()
+        await one_call(log)
+        tasks.cancel_scope.cancel()
+    await log.close()
+    (finding,) = verify(audit_files(tmp_path / "audit")).findings
+    assert "the files before it are missing" in finding.what
+
+
+async def test_the_head_is_anchored_at_the_start_every_so_often_and_at_the_end(tmp_path: Path) -> None:
+    anchors = tmp_path / "elsewhere"
+    copied = tmp_path / "by command"
+    anchor = {"every": 20, "file": str(anchors), "command": ["sh", "-c", f"cat >> '{copied}'"]}
+    log = open_audit(tmp_path, anchor=anchor)
+    log.start()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(log.run)
+        for _ in range(3):
+            for _ in range(20):
+                await one_call(log)
+            with anyio.fail_after(60):
+                while log._anchored < log._disk.seq - 20:
+                    await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    await log.close()
+    lines = [json.loads(line) for line in anchors.read_text().splitlines()]
+    assert lines[0]["seq"] == 1
+    assert lines[-1]["seq"] == all_records(tmp_path)[-1]["seq"]
+    assert len(lines) >= 4
+    assert copied.read_text().splitlines()[-1:] == anchors.read_text().splitlines()[-1:]
+
+
+async def test_an_anchor_that_cannot_be_sent_is_recorded(tmp_path: Path) -> None:
+    log = open_audit(tmp_path, anchor={"command": ["false"], "url": "http://127.0.0.1:9/"})
+    log.start()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(log.run)
+        with anyio.fail_after(60):
+            while len(all_records(tmp_path)) < 3:
+                await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    await log.close()
+    failed = [record["failed"] for record in all_records(tmp_path) if record["kind"] == "anchor"]
+    assert failed[0] == "false exited with code 1"
+    assert failed[1].startswith("127.0.0.1: ")
