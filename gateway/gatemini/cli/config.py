@@ -65,23 +65,25 @@ def _show_findings(loaded: Loaded) -> None:
 def _absent_programs(loaded: Loaded) -> dict[str, str]:
     """Backends that cannot start here, since their program or module is not on this machine, each with why."""
     from gatemini.config.model.cli_template import words_of
+    from gatemini.config.session_values import SessionValues, for_session
     from gatemini.errors import BackendStopped
     from gatemini.processes.child_environment import child_environment, find_program
 
     absent: dict[str, str] = {}
+    here = SessionValues(os.getcwd(), os.environ)
     for name, backend in loaded.config.backends.items():
         programs = (
             [backend.command]
             if backend.command
             else [words_of(tool)[0] for tool in backend.cli_tools.values()]
         )
-        environment = child_environment(backend.env, inherit=backend.inherit_env)
-        for program in programs:
-            try:
-                find_program(program, environment, backend.cwd)
-            except BackendStopped as error:
-                absent[name] = error.text()
-                break
+        try:
+            own = for_session(backend, here)
+            environment = child_environment(own.env, inherit=own.inherit_env)
+            for program in programs:
+                find_program(program, environment, own.cwd)
+        except BackendStopped as error:
+            absent[name] = error.text()
         if backend.module and (missing := _missing_module(backend.module.partition(":")[0])):
             absent[name] = f"{missing}: `module` is PACKAGE.MODULE:SERVER, of the Python that runs gatemini"
     return absent
@@ -132,6 +134,7 @@ def show(*, all_keys: bool, config: Path | None, as_json: bool) -> None:
 
 def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
     """The configuration as a file has it; values that are or look secret are masked."""
+    from gatemini.config.session_values import as_written
     from gatemini.config.variables.redaction import Redactor
 
     config: Config = loaded.config
@@ -140,7 +143,7 @@ def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
         name: _backend(backend, all_keys, loaded.secrets) for name, backend in config.backends.items()
     }
     redactor = Redactor(loaded.secrets)
-    return {key: redactor.value(value) for key, value in plain.items()}
+    return {key: as_written(redactor.value(value)) for key, value in plain.items()}
 
 
 def _backend(backend: BackendConfig, all_keys: bool, secrets: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from gatemini.config.documents.find import config_directory, find_config, when_a
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
 from gatemini.config.model.policy import PINS_FILE, PolicyConfig
-from gatemini.config.model.schema import CompositeTool, Config, SecretsConfig
+from gatemini.config.model.schema import CompositeTool, Config, DaemonConfig, SecretsConfig
 from gatemini.config.problems import Problem, closest, dotted
 from gatemini.config.sections import Sections
 from gatemini.config.variables.environment import read_environment
@@ -296,6 +296,7 @@ class _Loading:
             resolver,
             frozenset(settings.redact),
             self.directory / STORE,
+            frozenset(self.sections.values.get("daemon", DaemonConfig()).session_env),
             resolves=not self.sections.fatal,
         )
         built = {name: builder.build(entry) for name, entry in self.entries.items()}

@@ -33,8 +33,8 @@ class Principal:
     scopes: frozenset[str] = frozenset()
     transport: Transport = "stdio"
     grant: Grant | None = field(default=None)
-    session: str = ""
-    """The session in which it finds what was registered there; "" where sessions share all backends."""
+    session: str = field(default="", compare=False)
+    """Whose registered backends it finds; no part of its identity."""
 
 
 def _user() -> str:
