@@ -251,6 +251,7 @@ def test_all_finds_the_clients_that_are_here_and_the_scope_is_a_project(run: Run
     assert "gatemini" in servers("vscode", Path.cwd() / ".vscode" / "mcp.json")
     assert "no file of its own in a project" in run("install", "zed", "--scope", "project").err
     assert run("install").code == 2
+    assert run("uninstall").code == 2
     assert "there is no client emacs" in run("install", "emacs").err
 
 
