@@ -182,6 +182,17 @@ def test_a_file_that_an_install_made_is_gone_after_it(run: Run, home: Path) -> N
     assert not place("codex", home).exists()
 
 
+def test_a_link_that_leads_nowhere_is_followed_and_stays(run: Run, home: Path) -> None:
+    path = place("cursor", home)
+    path.parent.mkdir()
+    path.symlink_to(home / "dotfiles" / "mcp.json")
+    assert run("install", "cursor").code == 0
+    assert "gatemini" in servers("cursor", home / "dotfiles" / "mcp.json")
+    assert run("uninstall", "cursor").code == 0
+    assert path.is_symlink()
+    assert not path.exists()
+
+
 def test_the_table_of_installs_is_that_of_imports() -> None:
     for install in INSTALLS.values():
         there = CLIENT_FILES[install.client]

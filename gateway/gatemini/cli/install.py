@@ -265,7 +265,7 @@ def _apply(file: ClientFile, data: bytes | None, change: Change) -> None:
     if change.status == "absent":
         return
     if change.after is None:
-        file.path.unlink()
+        Path(os.path.realpath(file.path)).unlink()  # a link that led nowhere stays
     elif change.after.encode() != data:
         replace(file.path, data, change.after.encode())
     if not change.keeps_backup:
