@@ -334,6 +334,17 @@ def test_what_a_moved_server_lacks_is_said_at_once(run: Run, home: Path) -> None
     assert moved.code == 0
 
 
+def test_servers_of_single_projects_stay_in_theirs(run: Run, home: Path) -> None:
+    one = {"mcpServers": {"mine": {"command": "y"}}}
+    path = written(
+        "claude-code", home, json.dumps({"mcpServers": {"a": {"command": "x"}}, "projects": {"/p": one}})
+    )
+    moved = run("install", "claude-code", "--take-over")
+    assert "mine stays: is of the project /p only" in moved.out
+    assert parsed(path)["projects"] == {"/p": one}
+    assert "mine" not in (home / ".config" / "gatemini" / "config.yaml").read_text()
+
+
 def test_servers_come_back_into_a_file_that_was_changed_meanwhile(run: Run, home: Path) -> None:
     path = written("cursor", home, '{\n  "mcpServers": {\n    "a": {"command": "x"} // mine\n  }\n}\n')
     assert run("install", "cursor", "--take-over").code == 0
