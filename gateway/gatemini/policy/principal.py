@@ -12,11 +12,16 @@ Transport = Literal["stdio", "socket", "http", "cli"]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The limits of one client's grant over HTTP: globs of tools, and names of backends. None: no limit."""
+    """The limits of one client's grant over HTTP: globs of tools, and names of backends.
 
-    allow: tuple[str, ...] | None = None
+    A tool must match a glob of each list in `allow` and none of `deny`. `backends` and `calls_per_minute` of None are no
+    limit.
+    """
+
+    allow: tuple[tuple[str, ...], ...] = ()
     deny: tuple[str, ...] = ()
     backends: frozenset[str] | None = None
+    calls_per_minute: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,8 @@ class Principal:
     scopes: frozenset[str] = frozenset()
     transport: Transport = "stdio"
     grant: Grant | None = field(default=None)
+    session: str = ""
+    """The session in which it finds what was registered there; "" where sessions share all backends."""
 
 
 def _user() -> str:

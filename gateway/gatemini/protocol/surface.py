@@ -77,6 +77,10 @@ class Surface:
             self._definitions = self.redactor.value(self._tools.catalog.definitions(shown))
         return self._definitions
 
+    def renew_definitions(self) -> None:
+        """Let the next list of tools say what is there now, for clients that connect anew to the same session."""
+        self._definitions = None
+
     def instructions(self) -> str:
         shown = self._tools.chain.listing(self.session.who).registry
         return self.redactor.redact(instructions(self._tools.catalog.inventory(shown)))
