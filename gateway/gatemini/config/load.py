@@ -192,11 +192,10 @@ class _Loading:
             self.sections.fatal.append(self.document.problem(path, found, allowed, remedy))
 
     def refuse(self, problems: list[Problem]) -> NoReturn:
-        """Raise with these problems and all other errors, those of backends included."""
-        others = (p for p in self.problems if p.severity == "error")
-        found = sorted(dict.fromkeys([*problems, *others]), key=self.place)
+        """Raise with these problems and all other errors, those of backends included; its details have warnings too."""
+        found = sorted(dict.fromkeys([*problems, *self.problems]), key=self.place)
         raise ConfigError(
-            "\n".join(p.text() for p in found),
+            "\n".join(p.text() for p in found if p.severity == "error"),
             hint="Correct what is named above; `gatemini config check` shows everything without starting.",
             details={"problems": [p.to_json() for p in found]},
         )
