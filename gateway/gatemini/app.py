@@ -181,13 +181,13 @@ class App:
         *,
         environ: Mapping[str, str] | None = None,
         redactor: Redactor | None = None,
-        serving: bool = False,
+        serving: bool | None = False,
     ) -> AsyncIterator[App]:
         """Run a gateway for the length of the context, without waiting for its backends.
 
-        `serving`: a client will connect, and backends get its capabilities in their handshake. `redactor` learns every
-        secret of the configuration; a caller passes one that its log uses too. Raises ConfigError when the
-        configuration as a whole cannot be used.
+        `serving`: a client will connect, and backends get its capabilities in their handshake (None: those of clients
+        that come and go). `redactor` learns every secret of the configuration; a caller passes one that its log
+        uses too. Raises ConfigError when the configuration as a whole cannot be used.
         """
         environ = dict(os.environ if environ is None else environ)
         awaited = Awaited()
@@ -223,9 +223,9 @@ class App:
                 with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                     await app._close()
 
-    def new_session(self, principal: Principal | None = None) -> Session:
-        """Start the session of one client, with a result store of its own."""
-        store = store_of(self.loaded.config.results)
+    def new_session(self, principal: Principal | None = None, *, shared: bool = False) -> Session:
+        """Start the session of one client, or of clients that share one (`shared`)."""
+        store = store_of(self.loaded.config.results, shared=shared)
         session = Session(store, self.journals.session(), principal=principal or local("stdio"))
         if self.chain.door is not None:
             session.reads = self.chain.door.begin_session(session.id)
@@ -253,10 +253,10 @@ class App:
         self._sessions.remove(session)
         self._last_client = session.client or self._last_client
 
-    def surface(self, session: Session) -> Surface:
-        """Return what one client can call and read."""
+    def surface(self, session: Session, *, whole: bool = False) -> Surface:
+        """Return what one client can call and read. `whole`: results of chains are not reduced."""
         return Surface(
-            self.tools,
+            self.tools.unreduced() if whole else self.tools,
             self._view,
             self.index,
             session,

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from gatemini.model import Json
@@ -123,9 +123,11 @@ class Tracker:
         self._recent: deque[_Recent] = deque(maxlen=RECENT_CALLS)
         self._latency: dict[str, Histogram] = {}
         self._usage: dict[str, int] = {}
+        self._earlier: dict[str, int] = {}
         self._catalog_bytes = 0
         self._order = 0
         self._called = 0
+        self._failed = 0
 
     # ---------------------------------------------------------------------------------------- recording
 
@@ -139,6 +141,8 @@ class Tracker:
         latency.record(ms)
         if ok:
             self._usage[tool] = self._usage.get(tool, 0) + 1
+        else:
+            self._failed += 1
         self._on_call(backend)
 
     def record_answer(
@@ -222,6 +226,22 @@ class Tracker:
         newest = list(self._recent)[::-1]
         return [call.as_json() for call in newest[: max(0, limit)]]
 
+    def load(self, seconds: float) -> Json:
+        """Calls to backends and failed ones since the start, p95 of the calls of the last `seconds`, tokens saved."""
+        since = self._now() - timedelta(seconds=seconds)
+        latest = Histogram()
+        for call in self._recent:
+            if call.when >= since:
+                latest.record(call.ms)
+        totals = self._all.totals
+        return {
+            "calls": self._called,
+            "failed": self._failed,
+            "p95_ms": round(latest.percentile(95.0), 3),
+            "answers": totals.answers,
+            "estimated_tokens_saved": max(0, totals.processed - totals.returned) // BYTES_PER_TOKEN,
+        }
+
     def latency(self, backend: str) -> Json:
         """`{"calls", "p50_ms", "p95_ms", "p99_ms"}`; zeros before the first call."""
         histogram = self._latency.get(backend, Histogram())
@@ -240,11 +260,17 @@ class Tracker:
     def dump_usage(self) -> dict[str, int]:
         return dict(self._usage)
 
+    def own_usage(self) -> dict[str, int]:
+        """The uses of this process alone; the cache adds those of other configurations."""
+        own = {tool: uses - self._earlier.get(tool, 0) for tool, uses in self._usage.items()}
+        return {tool: uses for tool, uses in own.items() if uses}
+
     def load_usage(self, saved: Mapping[str, Any]) -> None:
         """Add the counts of earlier processes; implausible ones are left out."""
         for tool, uses in saved.items():
             if isinstance(tool, str) and type(uses) is int and 0 < uses <= _MAX_USAGE:
                 self._usage[tool] = self._usage.get(tool, 0) + uses
+                self._earlier[tool] = self._earlier.get(tool, 0) + uses
 
 
 def _percent(part: int, whole: int) -> float:

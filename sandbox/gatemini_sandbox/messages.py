@@ -93,8 +93,9 @@ class Source(msgspec.Struct, array_like=True):
 
 
 ReadKind = Literal[
-    "plain", "sifted", "paired", "asked", "entered", "called", "looped", "number", "added", "dated"
-]
+    "plain", "sifted", "paired", "asked", "entered", "called", "looped", "held", "number", "added", "dated",
+    "as number", "as text",
+]  # fmt: skip
 
 
 class Read(msgspec.Struct, array_like=True):
@@ -102,7 +103,8 @@ class Read(msgspec.Struct, array_like=True):
 
     `kind` is what depends on it: "sifted" where a filter decides by it, "paired" where two items are compared, "asked"
     where the code asks whether it is there, "entered" where a member of it is read next, "number" where code
-    calculates with it, "added" where it is added to a number, "dated" where `new Date` takes it, "called" where it is a method (at the method's name), "looped" where `for … of`
+    calculates with it, "added" where it is added to a number, "dated" where `new Date` takes it, "as number" and "as text"
+    where `===` compares it with such a literal, "called" where it is a method (at the method's name), "held" where that looks for text, "looped" where `for … of`
     goes through the value itself. `member` is empty there, and with "called" where the value is spread or taken apart."""
 
     line: Whole
@@ -284,8 +286,7 @@ class Needs(msgspec.Struct, tag="needs"):
 
 
 class Stepped(msgspec.Struct, tag="stepped"):
-    """A step of a chain. `memory`: bytes its guest holds after it. `readings` are the new wall clock readings in ns,
-    8 bytes each; `facts` come with the first."""
+    """A step of a chain, with the bytes of its guest after it, and the new clock readings in ns, 8 bytes each."""
 
     session: int
     step: Step

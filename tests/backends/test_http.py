@@ -168,6 +168,15 @@ async def test_a_refused_call_names_status_and_remedy_and_is_sent_once(
         ),
         (400, b"Bad Request: No valid session ID provided", "has ended our session", 2),
         (404, b"", "has ended our session", 2),
+        (410, b"Gone", "has ended our session", 2),
+        (401, b"Unauthorized: Session not found", "has ended our session", 2),
+        (401, b"bad key", "HTTP 401", 1),
+        (
+            400,
+            b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}',
+            "has ended our session",
+            2,
+        ),
         (
             400,
             b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"session_id is required"}}',

@@ -13,8 +13,11 @@ import pytest
 from fixtures.backend_bench import ODD, Bench, odd_config
 from fixtures.running import answer, running_app
 from gatemini.backends import mcp_session
+from gatemini.backends.conversation.offers import list_offers
+from gatemini.backends.conversation.peer import Reply
 from gatemini.backends.status import State
-from gatemini.errors import BackendStopped
+from gatemini.config.model.backend import BackendConfig
+from gatemini.errors import BackendProtocol, BackendStopped
 
 pytestmark = pytest.mark.anyio
 
@@ -172,3 +175,36 @@ async def test_a_tool_that_was_just_announced_is_found_by_the_same_chain(tmp_pat
     async with running_app(tmp_path, {"odd": odd}) as app:
         text, is_error, _ = await answer(app, code)
     assert not is_error, text
+
+
+def doc(name: str) -> dict[str, str]:
+    return {"uri": f"x://{name}", "name": name}
+
+
+@pytest.mark.parametrize(
+    ("pages", "names"),
+    [
+        ([(None, ["a"], ""), ("", ["b"], None)], ["a", "b"]),
+        ([(None, ["a"], ""), ("", ["b"], "")], ["a", "b"]),
+        ([(None, ["a"], ""), ("", ["a"], "")], ["a"]),
+        ([(None, ["a"], ""), ("", None, None)], ["a"]),
+        ([(None, ["a"], "2"), ("2", ["b"], "3"), ("3", None, None)], ["a", "b"]),
+        ([(None, ["a"], "2"), ("2", ["b"], "2")], ["a", "b"]),
+        ([(None, ["a"], "2"), ("2", ["b"], "3"), ("3", ["c"], "2")], ["a", "b", "c"]),
+        ([(None, ["a", "a"], False)], ["a"]),
+        ([(None, [], "2"), ("2", ["b"], None)], ["b"]),
+    ],
+)
+async def test_pages_of_resources_are_read_as_those_of_tools_are(
+    pages: list[tuple[str | None, list[str] | None, Any]], names: list[str]
+) -> None:
+    given = {cursor: (listed, following) for cursor, listed, following in pages}
+
+    async def ask(method: str, params: dict[str, Any]) -> Reply:
+        listed, following = given[params.get("cursor")]
+        if method != "resources/list" or listed is None:
+            raise BackendProtocol("no such page", sent=True)
+        return Reply({"resources": [doc(name) for name in listed], "nextCursor": following}, ())
+
+    offers = await list_offers(ask, BackendConfig(name="odd", command="x"), {"resources": {}})
+    assert [offer.name for offer in offers] == names

@@ -13,7 +13,7 @@ import pytest
 from keyrings.alt.file import PlaintextKeyring
 
 from fixtures.command_line import Run
-from gatemini.cli.init import STARTER
+from gatemini.cli.starters import DEVELOPER
 from gatemini.config.model.schema import Config
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -225,7 +225,7 @@ def test_the_commented_parts_of_the_starter_are_valid_too(
     (home / ".cursor").mkdir()
     (home / ".cursor" / "mcp.json").write_text('{"mcpServers": {"c": {"command": "x"}}}')
     code = re.compile(r"^( *)# ((?:  )*(?:[a-z]+:|- ).*)$", re.MULTILINE)
-    configured(home, code.sub(r"\1\2", STARTER))
+    configured(home, code.sub(r"\1\2", DEVELOPER))
     answer = run("config", "check", "--json").json
     assert answer["problems"] == []
     assert answer["backends"] == ["shop", "notes", "clock", "files", "search", "c"]
@@ -270,3 +270,64 @@ def test_import_names_the_option_for_a_client_and_the_places_where_it_looked(run
     looked = run("import", "--from", "warp")
     assert "no servers found" in looked.out
     assert f"{home}/.warp/.mcp.json (warp)" in looked.out
+    assert run("import", "--from", "gemini-cli").out == run("import", "--from", "gemini").out
+
+
+def test_a_module_that_is_not_installed_is_named_without_importing_any(run: Run, home: Path) -> None:
+    modules = (
+        "gatemini.demo.shop:server",
+        "gatemini.demo.nope:server",
+        "gatemini.app.x:s",
+        "no_such_package:s",
+    )
+    path = home / "config.yaml"
+    path.write_text("backends:\n" + "".join(f"  b{n}: {{module: '{m}'}}\n" for n, m in enumerate(modules)))
+    result = run("-c", str(path), "config", "check")
+    assert result.code == 0
+    assert "1 backend ready to start: b0\n" in result.out
+    assert f"{path}:3: backends.b1: there is no module gatemini.demo.nope" in result.out
+    assert "gatemini.app is a module and no package" in result.out
+    assert "there is no module no_such_package" in result.out
+
+
+def test_an_import_shows_no_secret_of_urls_and_variables(run: Run, home: Path) -> None:
+    secrets = (
+        "pw-in-url",
+        "YzQ2ZmY5NzItZjM4Ny00MGQ5",
+        "value-of-a-query",
+        "p4ss-in-env",
+        "pw-in-argument",
+        "in-header",
+    )
+    servers = {
+        "a": {
+            "url": f"https://u:{secrets[0]}@h.example/s/{secrets[1]}/mcp?x={secrets[2]}",
+            "headers": {"X": secrets[5]},
+        },
+        "b": {
+            "command": "x",
+            "args": [f"pg://u:{secrets[4]}@h/d"],
+            "env": {"SMTP": secrets[3], "LEVEL": "${LEVEL}"},
+        },
+    }
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    listed = run("import")
+    for secret in secrets:
+        assert secret not in listed.out + listed.err
+    assert "h.example" in listed.out
+    assert "${LEVEL}" in listed.out
+    assert "added 2 backends to" in run("import", "--write").out
+
+
+def test_a_server_that_is_written_twice_is_named_once_and_not_taken(run: Run, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").write_text(
+        '{"mcpServers": {"a": {"command": "x"},\n"a": {"command": "y"},\n"b": {"command": "z"}}}'
+    )
+    rows = {row["name"]: row for row in run("import", "--json").json["items"]}
+    assert rows["a"]["status"] == "unusable"
+    assert rows["a"]["detail"] == "a is written twice, on lines 1 and 2. Remove one of the two"
+    assert "added 1 backend to" in run("import", "--write").out
+    checked = run("-c", str(home / ".cursor" / "mcp.json"), "config", "check")
+    assert checked.out.count("written twice") == 1

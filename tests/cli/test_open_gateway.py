@@ -62,7 +62,9 @@ def test_a_failing_chain_fails_with_its_error_text(run: Run, tmp_path: Path) -> 
     assert result.code == 1
     assert result.out == ""
     assert "no good" in result.err
-    assert run("run", str(tmp_path / "none.ts")).code == 2
+    near = run("run", str(tmp_path / "chian.ts"))
+    assert near.code == 2
+    assert near.err == f"there is no file {tmp_path / 'chian.ts'}, did you mean {file}?\n"
 
 
 def test_one_call_with_arguments_checked_before_it_leaves(run: Run) -> None:

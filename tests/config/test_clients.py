@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gatemini.config.clients.table import Source, find_sources
-from gatemini.config.entries import program
+from gatemini.config.command_words import program
 from gatemini.config.load import Loaded
 from gatemini.errors import ConfigError
 

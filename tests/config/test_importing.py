@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatemini.cli.import_servers import kept_in_store
 from gatemini.config.clients.importing import ImportPlan, inline_values, move_secrets, plan_import, plan_text
 from gatemini.config.clients.read import ClientContext
 from gatemini.config.clients.table import Source, find_sources
@@ -84,7 +85,7 @@ def test_planning_writes_nothing_and_no_client_file_is_ever_changed(tmp_path: Pa
     source = client_file(tmp_path / "c.json", {"a": {"command": "x", "env": {"API_KEY": TOKEN}}})
     before = source.path.read_bytes()
     plan = planned(tmp_path, source)
-    moved = move_secrets(plan, SecretStore(tmp_path / STORE), write=False)
+    moved = move_secrets(plan)
     plan_text(plan, tmp_path / "config.yaml")
     assert moved == ["a.API_KEY"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c.json"]
@@ -106,7 +107,7 @@ def test_secrets_written_in_clear_are_named_and_move_to_private_files(tmp_path: 
     ]  # fmt: skip
     assert TOKEN not in json.dumps([item.to_json() for item in plan.items])
     assert TOKEN in dict(inline_values(plan)).values()
-    move_secrets(plan, SecretStore(tmp_path / STORE), write=True)
+    move_secrets(plan, kept_in_store(SecretStore(tmp_path / STORE)))
     target = tmp_path / "config.yaml"
     plan_text(plan, target).write()
     assert TOKEN not in target.read_text()
@@ -168,7 +169,7 @@ def test_a_secret_is_replaced_only_where_it_was_found(
     source = client_file(tmp_path / "c.json", {"a": server})
     direct = load_config(source.path, environ={"H": "h"}, home=tmp_path, config_dir=tmp_path)
     plan = planned(tmp_path, source)
-    move_secrets(plan, SecretStore(tmp_path / STORE), write=True)
+    move_secrets(plan, kept_in_store(SecretStore(tmp_path / STORE)))
     place = "url" if "url" in server else "env" if "env" in server else "args"
     assert plan.items[0].raw[place] == written
     target = tmp_path / "config.yaml"
@@ -210,7 +211,7 @@ def test_a_listed_secret_with_a_dollar_is_hidden_as_the_diff_writes_it(tmp_path:
 def test_secrets_of_one_name_are_kept_apart(tmp_path: Path) -> None:
     args = ["--token", "first-secret", "--token", "second-secret", "--token", "first-secret"]
     plan = planned(tmp_path, client_file(tmp_path / "c.json", {"a": {"command": "x", "args": args}}))
-    assert move_secrets(plan, SecretStore(tmp_path / STORE), write=False) == ["a.token", "a.token-2"]
+    assert move_secrets(plan) == ["a.token", "a.token-2"]
     assert plan.items[0].raw["args"][1::2] == ["${input:a.token}", "${input:a.token-2}", "${input:a.token}"]
 
 

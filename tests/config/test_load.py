@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.registered_backend import dynamic_backend
 from gatemini.errors import ConfigError
@@ -63,8 +64,25 @@ def test_a_header_refuses_a_newline_naming_the_variable_and_never_the_value(load
 
 
 def test_the_bound_of_a_duration_is_shown_with_its_unit(load: Load) -> None:
-    with pytest.raises(ConfigError, match=r"found '20m' \(allowed: less than or equal to 600 s\)"):
+    with pytest.raises(ConfigError, match=r"found '20m' \(allowed: at most 600 s\)"):
         load("sandbox: {timeout: 20m}\n")
+
+
+def test_a_variable_without_a_value_is_one_finding_for_all_its_places(load: Load) -> None:
+    written = (
+        "{command: sh, env: {T: '${NOPE}', U: '${NOPE}'}, args: ['${NOPE}', '${OTHER}'], disabled: '${NOPE}'}"
+    )
+    loaded = load(f"backends:\n  a: {written}\n")
+    assert [problem.found for problem in loaded.problems] == [
+        "NOPE is not set (also used in env.T, env.U, args[0])",
+        "OTHER is not set",
+    ]
+
+
+def test_texts_that_the_model_takes_for_true_disable(load: Load) -> None:
+    for word in ("'yes'", "yes", "' On '", "y", "'1'", "true"):
+        assert load(f"backends: {{a: {{command: sh, disabled: {word}}}}}").disabled == {"a": SWITCHED_OFF}
+    assert set(load("backends: {a: {command: sh, disabled: 'no'}}").config.backends) == {"a"}
 
 
 def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> None:
@@ -91,8 +109,8 @@ def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> No
         ("{command: x, timeout: soon}", ".timeout", "500ms, 30s, 5m or 1h"),
         ("{command: x, timeout: 0}", ".timeout", "above 0 and at most 168h"),
         ("{command: x, timeout: .inf}", ".timeout", "500ms"),
-        ("{command: x, max_concurrent_calls: 0}", ".max_concurrent_calls", "greater than or equal to 1"),
-        ("{command: x, disabled: perhaps}", ".disabled", "valid boolean"),
+        ("{command: x, max_concurrent_calls: 0}", ".max_concurrent_calls", "at least 1"),
+        ("{command: x, disabled: perhaps}", ".disabled", "allowed: true, false"),
         ("{command: x, transport: websocket}", ".transport", "stdio, streamable-http, sse"),
         ("{command: x, transport: sse}", "", "transport sse needs url"),
         ("{command: x, retry: {max_retires: 1}}", ".retry.max_retires", "did you mean max_retries?"),
@@ -480,6 +498,40 @@ def test_a_file_that_others_may_write_is_a_finding(tmp_path: Path, mode: int, fo
     told = [problem for problem in loaded.problems if "others than its owner may write" in problem.text()]
     assert len(told) == found
     assert not loaded.errors
+
+
+@pytest.mark.parametrize("name", ["adapter.yaml", ".env", "vars.env"])
+def test_a_file_that_the_configuration_takes_values_from_is_a_finding_too(tmp_path: Path, name: str) -> None:
+    (tmp_path / "adapter.yaml").write_text("tools: {hi: {command: [echo, hi]}}")
+    (tmp_path / ".env").write_text("A=1")
+    (tmp_path / "vars.env").write_text("B=2")
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"m": {"command": "echo", "envFile": "vars.env"}}}')
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "include: [mcp.json]\nbackends: {a: {transport: cli-adapter, adapter_file: adapter.yaml}}\n"
+    )
+    for file in tmp_path.iterdir():
+        file.chmod(0o600)
+    assert not load_config(path, environ={}).problems
+    (tmp_path / name).chmod(0o666)
+    (problem,) = load_config(path, environ={}).problems
+    assert name in problem.text()
+
+
+@pytest.mark.parametrize(("mode", "found"), [(0o755, 0), (0o775, 0), (0o777, 1), (0o1777, 0)])
+def test_a_folder_in_which_everybody_may_replace_the_file_is_a_finding(
+    tmp_path: Path, mode: int, found: int
+) -> None:
+    path = tmp_path / "open" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text("backends: {}\n")
+    path.chmod(0o600)
+    path.parent.chmod(mode)
+    link = tmp_path / "link.yaml"
+    link.symlink_to(path)
+    for source in (path, link):
+        problems = load_config(source, environ={}).problems
+        assert len([p for p in problems if "everybody may replace" in p.text()]) == found
 
 
 def test_a_finding_shows_hidden_characters_of_a_key_as_escapes(load: Load) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gatemini.config.load import PINS_FILE, Loaded, load_config
+from gatemini.config.load import Loaded, load_config
+from gatemini.config.model.policy import PINS_FILE
 from gatemini.config.profile import TABLE, Locked
 from gatemini.errors import ConfigError
 
@@ -18,7 +19,11 @@ Load = Callable[..., Loaded]
 WEAKER: dict[str, Any] = {
     "policy.default": "ask",
     "policy.read_only": False,
+    "policy.pins": "warn",
     "policy.flow": "ask",
+    "audit.path": None,
+    "audit.on_failure": "warn",
+    "audit.fsync": "second",
     "policy.approvals.via": ["console", "client"],
     "registration.http": "ask",
     "registration.stdio": "ask",
@@ -38,7 +43,7 @@ def written(key: str, value: Any, **top: Any) -> str:
     for section in sections:
         place = place.setdefault(section, {})
     place[last] = value
-    return json.dumps(document)
+    return json.dumps(document, default=str)
 
 
 def value_of(loaded: Loaded, key: str) -> Any:
@@ -63,7 +68,12 @@ def test_locked_sets_the_default_of_a_key(load: Load, row: Locked) -> None:
     assert value_of(load("profile: locked"), row.key) == row.value
     section = row.path[0]
     assert value_of(load(json.dumps({"profile": "locked", section: {}})), row.key) == row.value
-    assert value_of(load(written(row.key, row.value)), row.key) == row.value
+    assert (
+        value_of(
+            load(written(row.key, str(row.value) if isinstance(row.value, Path) else row.value)), row.key
+        )
+        == row.value
+    )
 
 
 @pytest.mark.parametrize("key", WEAKER)

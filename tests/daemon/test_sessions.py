@@ -101,3 +101,25 @@ def test_the_folder_of_a_socket_that_is_not_private_is_refused(home: Home) -> No
     assert found.returncode == 1
     assert "is no directory of its own" in found.stderr
     folder.unlink()
+
+
+def test_the_labels_of_what_a_session_has_read_outlive_the_daemon(home: Home) -> None:
+    guard = {
+        "flow": "deny",
+        "override_annotations": {"ledger.*": {"openWorld": False}, "ledger.look": {"readOnly": True}},
+        "labels": {"untrusted": ["ledger.look"]},
+    }
+    home.write_config(policy=guard)
+    client = home.client()
+    client.greet()
+    assert client.value(client.call("ledger.write", key="before")) == "ok"
+    client.value(client.call("ledger.look"))
+    client.value(client.chain("return (await results.save([1])).handle"))
+    assert home.run("restart", "-c", str(home.config)).returncode == 0
+    refused = client.answer(client.call("ledger.write", key="after"))["result"]
+    assert refused["isError"]
+    assert "untrusted content (ledger.look)" in refused["content"][0]["text"]
+    fresh = home.client()
+    fresh.greet()
+    assert fresh.value(fresh.call("ledger.write", key="fresh")) == "ok"
+    assert home.writes() == ["before", "fresh"]

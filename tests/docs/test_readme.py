@@ -11,6 +11,8 @@ import yaml
 from gatemini import demo
 from gatemini.app import App
 from gatemini.cli.main import COMMANDS
+from gatemini.config.clients.client_entry import stdio_entry
+from gatemini.config.clients.table import INSTALLS
 from gatemini.config.load import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +73,7 @@ def test_the_figures_of_the_readme_are_those_of_the_pages() -> None:
 def test_every_command_of_the_readme_exists() -> None:
     lines = "".join(fenced("sh")).splitlines()
     used = [words[1] for words in map(str.split, lines) if words[:1] == ["gatemini"]]
-    assert {"init", "doctor"} <= set(used)
+    assert {"install", "search"} <= set(used)
     assert [name for name in used if name not in COMMANDS] == []
     targets = [words[1] for words in map(str.split, lines) if words[:1] == ["make"]]
     makefile = (ROOT / "Makefile").read_text()
@@ -88,9 +90,11 @@ def test_the_configuration_of_the_readme_loads_without_a_finding(tmp_path: Path)
     assert set(loaded.config.backends) == set(yaml.safe_load(example)["backends"])
 
 
-def test_the_client_entries_of_the_readme_start_the_same_and_name_no_file_that_is_not_there() -> None:
+def test_the_client_entries_of_the_readme_are_those_that_install_writes() -> None:
     (entry,), (codex,) = fenced("json"), fenced("toml")
     server = json.loads(entry)["mcpServers"]["gatemini"]
-    assert server["args"] == ["--direct"]
     assert tomllib.loads(codex)["mcp_servers"]["gatemini"] == server
-    assert "claude mcp add gatemini -- ~/.gatemini/bin/gatemini --direct\n" in README
+    assert stdio_entry(INSTALLS["cursor"], [server["command"]], None) == server
+    assert "--direct" not in "".join((*fenced("json"), *fenced("toml"), *fenced("sh")))
+    (named,) = re.findall(r"The clients are\n(.+?); `--all`", README, re.DOTALL)
+    assert set(re.findall(r"`(.+?)`", named)) == set(INSTALLS)

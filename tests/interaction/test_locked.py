@@ -77,6 +77,7 @@ async def test_its_gateway_lets_the_two_servers_read_and_nothing_else(
     tmp_path: Path, repository: Path
 ) -> None:
     assert gatemini(tmp_path, "init", "--profile", "locked").returncode == 0
+    assert "approved git" in gatemini(tmp_path, "pin").stdout
     parameters = StdioServerParameters(
         command=sys.executable,
         args=["-P", "-m", "gatemini", "--direct"],
@@ -103,3 +104,11 @@ async def test_its_gateway_lets_the_two_servers_read_and_nothing_else(
                 "register_manual", {"manual_call_template": {"name": "x", "command": "true"}}
             )
             assert registered.is_error
+    verified = gatemini(tmp_path, "audit", "verify", "--json")
+    assert verified.returncode == 0, verified.stdout
+    calls = json.loads(gatemini(tmp_path, "audit", "show", "--kind", "intent", "--json").stdout)["records"]
+    assert [call["tool"] for call in calls] == [
+        "time.get_current_time",
+        "git.git_log",
+        "time.get_current_time",
+    ]

@@ -97,12 +97,12 @@ async def test_a_locked_gateway_denies_what_no_rule_allows(tmp_path: Path) -> No
     async with changed_app(tmp_path / "locked", "profile", "locked") as app:
         text, failed, _ = await answer(app, code)
         assert failed
-        assert "PolicyDenied: demo.echo is denied by policy.read_only" in text
+        assert "PolicyDenied: demo.echo is denied by its pin" in text
     excepted = {
         "profile": "locked",
-        "policy": {"default": "allow", "read_only": False, "flow": "off"},
+        "policy": {"default": "allow", "read_only": False, "flow": "off", "pins": "off"},
     }
-    reasons = dict.fromkeys(("policy.default", "policy.read_only", "policy.flow"), "a test")
+    reasons = dict.fromkeys(("policy.default", "policy.read_only", "policy.flow", "policy.pins"), "a test")
     async with changed_app(tmp_path / "excepted", "profile_exceptions", reasons, excepted) as app:
         text, failed, _ = await answer(app, code)
         assert not failed, text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -43,6 +44,32 @@ def test_text_before_tool_search_streams_and_the_repeated_answer_continues_it(
     assert [name for name, _ in calls] == ["send_mail", "read"]
     assert provider.got[0].tools == ["read", "tool_search"]
     assert provider.got[1].tools == ["read", "send_mail", "tool_search"]
+
+
+@each_client
+@each_way
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "no tool_name"),
+        ({"tool_name": ""}, "no tool_name"),
+        ({"tool_name": None}, "no tool_name"),
+        ({"tool_name": ["read", "send_mail"]}, "no tool_name"),
+        ({"tool_name": 3, "reason": {}}, "no tool_name"),
+        ({"name": "send_mail"}, "no tool_name"),
+        ({"tool_name": "Send Mail"}, "the closest name is send_mail"),
+        ({"tool_name": "x" * 100_000}, "there is no tool xxx"),
+    ],
+)
+def test_bad_arguments_of_tool_search_are_named_to_the_model(
+    client: Any, way: str, arguments: dict[str, Any], says: str, provider: FakeProvider, filtering: Proxy
+) -> None:
+    provider.answers = [Said("", [("tool_search", arguments)]), Said("Well then.")]
+    session = f"bad {client.__name__} {way} {str(arguments)[:40]}"
+    assert getattr(client(filtering.address, session), way)(TOOLS)[0] == "Well then."
+    given = provider.got[1].body.decode()
+    assert says in given
+    assert len(given) < 5_000 + len(json.dumps(arguments))
 
 
 @each_client

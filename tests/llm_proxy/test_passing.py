@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,70 @@ def test_other_requests_pass_byte_for_byte(
     sent = dict(got.headers)
     assert (sent["authorization"], sent["x-own"]) == ("Bearer k", "a, b")
     assert "x-gatemini-session" not in sent
+
+
+def sent_as_is(proxy: Proxy, head: str) -> str:
+    """The status line for a request that no client library would write."""
+    host, port = proxy.address.removeprefix("http://").rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(f"{head}\r\nhost: localhost\r\n\r\n".encode())
+        return connection.recv(100).decode().split("\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/../../x",
+        "/v1/../../../x?y=1",
+        "/v1/%2e%2e/x",
+        "/v1/.%2E/x",
+        "/v1/..%2fx",
+        "/v1/..\\x",
+        "/./x",
+        "http://evil.example/x",
+        "@evil.example/x",
+        ":80/x",
+        "x",
+        "*",
+    ],
+)
+def test_a_target_that_leaves_the_providers_address_is_refused(
+    target: str, provider: FakeProvider, plain: Proxy
+) -> None:
+    assert sent_as_is(plain, f"GET {target} HTTP/1.1") == "HTTP/1.1 400 Bad Request"
+    assert provider.got == []
+
+
+@pytest.mark.parametrize("target", ["//x/y", "/v1/a{b}|c^", "/v1/a..b/...c?x=/../", f"/v1/{'a' * 30_000}"])
+def test_odd_targets_pass_as_they_are(target: str, provider: FakeProvider, plain: Proxy) -> None:
+    assert sent_as_is(plain, f"PUT {target} HTTP/1.1\r\ncontent-length: 0") == "HTTP/1.1 200 OK"
+    (got,) = provider.got
+    assert f"{got.path}?{got.query}".rstrip("?") == target
+
+
+def test_fields_of_one_connection_end_at_the_proxy(provider: FakeProvider, plain: Proxy) -> None:
+    fields = {
+        "connection": "close, X-Mine",
+        "x-mine": "1",
+        "keep-alive": "timeout=5",
+        "te": "trailers",
+        "upgrade": "h2c",
+        "proxy-authorization": "Basic x",
+        "expect": "100-continue",
+        "x-yours": "2",
+    }
+    httpx2.post(f"{plain.address}/v1/embeddings", content=b"{}", headers=fields)
+    assert fields.keys() & dict(provider.got[0].headers).keys() <= {"connection", "x-yours"}
+    assert dict(provider.got[0].headers)["x-yours"] == "2"
+
+
+def test_a_length_beside_a_transfer_encoding_does_not_count(provider: FakeProvider, plain: Proxy) -> None:
+    head = "POST /v1/embeddings HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked"
+    host, port = plain.address.removeprefix("http://").rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(f"{head}\r\nhost: localhost\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    assert provider.got[0].body == b"{}"
 
 
 def test_answers_pass_with_their_fields_and_bytes(provider: FakeProvider, plain: Proxy) -> None:

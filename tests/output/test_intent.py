@@ -148,6 +148,21 @@ def test_a_small_answer_is_not_filtered() -> None:
 REVIEWS = [{"id": 1000 + n, "rating": n % 5 + 1, "review": f"Review {n}: fine"} for n in range(120)]
 
 
+@pytest.mark.parametrize(
+    ("intent", "kept"),
+    [
+        ("price below 20", 0),
+        ("price > 7", 0),
+        ("between $10 and 12.50", 0),
+        ("Ann over 95", 30),
+        ("price 20", 1),
+    ],
+)
+def test_a_number_that_records_are_compared_with_does_not_decide(intent: str, kept: int) -> None:
+    rows = [{"name": ("Ann", "Bob", "Eve", "Tom")[n % 4], "price": n} for n in range(120)]
+    assert filter_json(rows, intent).kept == kept
+
+
 @pytest.mark.parametrize(("intent", "kept"), [("review 77", 1), ("rating 5", 24), ("review rating", 0)])
 def test_words_of_every_record_and_names_of_fields_do_not_decide(intent: str, kept: int) -> None:
     ratings = [row | {"review": f"Text {row['id']}"} for row in REVIEWS] if "5" in intent else REVIEWS

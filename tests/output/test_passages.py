@@ -1,5 +1,6 @@
 """A long text inside JSON shows a useful piece, and the intent finds its lines."""
 
+import base64
 import json
 from contextlib import closing
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatemini.output.describe_value import is_base64
 from gatemini.output.intent import filter_text
 from gatemini.output.json.json_text import dump, size
 from gatemini.output.options import OutputOptions
@@ -135,3 +137,11 @@ def test_the_texts_of_a_document_are_filtered_once_whatever_its_size(parts: int,
     branches = ["[Filtered by intent: 'Part 77' — 1/2 sections]"] if named else []
     assert told == [*branches, f"[Filtered by intent: 'Part 77' — {parts}/{2 * parts} sections of content]"]
     assert "some words" not in made.text
+
+
+def test_base64_is_told_with_its_bytes_and_not_shown() -> None:
+    data = base64.b64encode(bytes(range(256)) * 60).decode()
+    answer, _ = reduced({"content": [{"type": "image", "data": data}], "n": 1})
+    assert "base64 of 15,360 bytes" in answer.text
+    assert data[:40] not in answer.text
+    assert not is_base64("x" * 5000)

@@ -66,12 +66,6 @@ def test_a_row_nested_deeply_is_a_row_like_the_others() -> None:
     assert store.text(handle) == text
 
 
-def test_a_page_without_rows_names_the_next_offset() -> None:
-    store = ResultStore()
-    page = store.rows(store.save(ROWS), 0, 0)
-    assert (len(page["rows"]), page["next_offset"]) == (1, 1)
-
-
 def test_info_tells_rows_schema_digest_and_how_to_read_on() -> None:
     store = ResultStore()
     info = store.info(store.save({"items": ROWS, "total": 100}, label="people"))

@@ -126,7 +126,7 @@ async def test_what_is_found_depends_on_the_client(app: App) -> None:
     guest = app.new_session(Principal("uid:1", "guest"))
     listed = await call(app, "list_tools_meta", guest, page_size=100)
     assert not any(name.startswith("far.") for name in listed["tools"])
-    limited = replace(guest.principal, client="x", grant=Grant(allow=("demo.a*",), deny=("*.audio",)))
+    limited = replace(guest.principal, client="x", grant=Grant(allow=(("demo.a*",),), deny=("*.audio",)))
     listed = await call(app, "list_tools_meta", app.new_session(limited), page_size=100)
     assert listed["tools"] == ["demo.add"]
     backends = replace(limited, grant=Grant(backends=frozenset({"other"})))

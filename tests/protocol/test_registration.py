@@ -507,6 +507,31 @@ async def test_allowed_commands_hold_for_every_program_of_a_command_line_backend
         assert "'nc'" in text
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"env": {"PATH": "/tmp/own"}},
+        {"env": {"LD_PRELOAD": "/tmp/own.so"}},
+        {"env": {"DYLD_INSERT_LIBRARIES": "/tmp/own.dylib"}},
+        {"env": {"PYTHONSTARTUP": "/tmp/own.py", "LEVEL": "debug"}},
+        {"env": {"NODE_OPTIONS": "--require /tmp/own.js"}},
+        {"env": {"npm_config_registry": "http://own.example"}},
+        {"env": {"BASH_ENV": "/tmp/own"}},
+        {"inherit_env": ["GIT_SSH_COMMAND"]},
+        {"prerequisite": {"command": "echo", "env": {"PATH": "/tmp/own"}}},
+    ],
+)
+async def test_an_allowed_command_is_not_steered_to_other_code_by_a_variable(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    policy = {"stdio": "allow", "allow_commands": ["echo", sys.executable]}
+    async with running_app(tmp_path, DEMO, registration=policy) as app:
+        failed, text = await register(app, {**STDIO, **more})
+        assert failed
+        assert "may make an allowed command run another program's code" in text
+        assert not (await register(app, {**STDIO, "env": {"API_KEY": "x", "LEVEL": "debug"}}))[0]
+
+
 async def test_an_adapter_file_is_not_read_where_command_lines_may_not_be_registered(app: App) -> None:
     app.registration.admission.policy = RegistrationConfig()
     failed, text = await register(app, {"name": "lines", "adapter_file": "/etc/no-such-file"})

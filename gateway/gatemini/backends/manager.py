@@ -259,8 +259,8 @@ class Manager:
         """Call one tool, waiting for a starting backend; raises the `BackendError` that names the cause.
 
         The `caller` selects the instance of a dedicated backend, and gets questions and notifications meanwhile. Where
-        the call certainly did not run (or may run twice), the backends of `fallback_chain` that have the tool are tried;
-        then the outcome names the one that answered; `admit` raises PolicyError for one that may not. Getting ready may take each of them an equal part of the time.
+        the call did not run, or may run twice, the backends of `fallback_chain` that have the tool are tried, each with
+        an equal part of the time for getting ready; `admit` raises PolicyError for one that may not.
         """
         deadline = time.monotonic() + timeout
         call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit, self.check_tool)
@@ -272,8 +272,7 @@ class Manager:
             except BackendError as error:
                 if self._replaced(own, error, deadline):
                     continue
-                outcome = await fall_back(call, own, error, self._backends, self._instance)
-                if outcome is not None:
+                if outcome := await fall_back(call, own, error, self._backends, self._instance):
                     return outcome
                 raise self._with_cause(backend, error) from error
 
@@ -318,12 +317,10 @@ class Manager:
                     continue
                 raise self._with_cause(name, error) from error
 
-    def _replaced(
-        self, used: Backend, error: BackendError, deadline: float, *, repeatable: bool = False
-    ) -> bool:
+    def _replaced(self, used: Backend, error: BackendError, end: float, *, repeatable: bool = False) -> bool:
         """Whether a new configuration replaced the backend meanwhile, so that the new one is used."""
         replaced = self._backends.get(used.config.name, used) is not used
-        return replaced and (repeatable or not error.sent) and time.monotonic() < deadline
+        return replaced and (repeatable or not error.sent) and time.monotonic() < end
 
     def _with_cause(self, name: str, error: BackendError) -> BackendError:
         """The error; of a backend with an incomplete configuration one that names what is missing."""

@@ -22,7 +22,7 @@ from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log, of_person
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
-from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.outcome import Fate, Outcome, fate_of
 from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import answered
@@ -38,16 +38,12 @@ from gatemini.config.model.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
-    ApprovalPending,
     ArgumentsInvalid,
-    AuditFailed,
     BackendError,
-    BackendProtocol,
     ChainTimeout,
     GateminiError,
     LimitError,
     PolicyError,
-    ResultTooLarge,
     ResumeRefused,
     ToolNotFound,
 )
@@ -132,8 +128,7 @@ class Invoker:
         raw: bool = False,
         digits: Paths = (),
     ) -> Outcome:
-        """Make one tool call. Every failure is returned as an `Outcome`; only cancellation and ResumeRefused are
-        raised.
+        """Make one tool call. A failure is an `Outcome` too; only cancellation and ResumeRefused are raised.
 
         `digits` are the paths in the arguments at which a BigInt is held as text.
         """
@@ -173,10 +168,9 @@ class Invoker:
         self, record: CallRecord, entry: Entry, making: Coroutine[Any, Any, Outcome]
     ) -> Outcome:
         """Return the outcome of a call, whatever became of it, and note it in the record."""
-        backend = record.backend
         try:
             outcome = await making
-            if record.sent and not record.bytes and backend != COMPOSITE_BACKEND:
+            if record.sent and not record.bytes and record.backend != COMPOSITE_BACKEND:
                 # Nothing came over a wire: the size is that of the text which the code gets.
                 written = outcome.written or outcome.text is None
                 outcome = replace(outcome, text=outcome.json(), written=written)
@@ -187,13 +181,16 @@ class Invoker:
         except GateminiError as exc:
             if isinstance(exc, PolicyError) or (isinstance(exc, BackendError) and not exc.sent):
                 record.sent = entry.sent = False
-            outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc))
+            outcome = Outcome(
+                False,
+                error_fields(exc, record.tool, record.backend),
+                fate=fate_of(exc, in_time=self.time.left() > LAST_MOMENT_SECONDS),
+            )
         except BaseException:
             self._finish(record, CANCELLED)
             raise
         if outcome.fate is Fate.CUT and record.sent:
-            # Two limits end at the same moment: the chain's, which cancels the call, or the call's own of the same
-            # length.
+            # The chain's limit, which cancels the call, and the call's own of the same length end at one moment.
             self._finish(record, CANCELLED)
         else:
             self._finish(record, "ok" if outcome.ok else f"error: {brief(outcome.value)}")
@@ -257,7 +254,7 @@ class Invoker:
                 timeout=timeout,
                 on_progress=self.client.progress_of(record),
                 caller=self.caller,
-                admit=partial(self._admit, record, arguments=arguments),
+                admit=None if door is None else partial(self._admit, record, arguments=arguments),
             )
 
     async def _admit(self, record: CallRecord, tool: Tool, arguments: Json, *, held: bool = False) -> None:
@@ -265,8 +262,7 @@ class Invoker:
 
         A call passes it again for each backend of a fallback chain, which is another backend's tool.
         """
-        door = self.services.door
-        if door is None:
+        if (door := self.services.door) is None:
             return
         record.settle("fell back", ms=(time.monotonic() - record.started) * 1000)
         facts = door.facts(tool, arguments, *self._origin)
@@ -358,16 +354,6 @@ class Invoker:
                 f"a chain may make {most} calls; {record.tool} was one more ({LimitError.code}: sandbox.max_calls)",
                 hint="let one call bring more, or do the work in several chains",
             )
-
-    def _fate(self, exc: GateminiError) -> Fate:
-        """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
-        if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
-            return Fate.ANSWERED
-        if isinstance(exc, ApprovalPending):
-            return Fate.HELD
-        if not isinstance(exc, BackendError | ChainTimeout | AuditFailed):
-            return Fate.ANSWERED  # refused before it was sent: it would be refused again
-        return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 
     def _finish(self, record: CallRecord, outcome: str) -> None:
         record.outcome = outcome

@@ -36,6 +36,7 @@ from gatemini.errors import ApprovalPending, ChainTimeout, GateminiError, Resume
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.report import BUDGET
+from gatemini.explain.results.left_out import left_out
 from gatemini.explain.results.missing_members import missing_members
 from gatemini.explain.results.unfit_values import unfit_values
 from gatemini.explain.slips import slips
@@ -221,9 +222,9 @@ def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
         facts = program_facts(run.facts, end.given)
         notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
     notes += missing_members(end.reads, context, said=notes[-1] if end.kind == "undefined" else "")
-    notes += unfit_values(end.reads, context)
+    notes += [*unfit_values(end.reads, context), *left_out(end.reads, context, end.text)]
     notes += promise_notes(context.program, end.text, left_open=run.left_open > 0)
-    notes += [slip for slip in slips(context.program, context) if slip not in notes[-1:]]
+    notes += [slip for slip in slips(context.program, end.text, context) if slip not in notes]
     beside = next((kept for text, kept in run.beside if text == end.text), ())
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped, beside)
 
@@ -241,8 +242,9 @@ def _failed(
     trace = chain.invoker.trace if chain is not None else None
     if chain is not None:
         why = chain.journal.why if refused else interruption(failure.facts, chain.invoker.trace)
-        # A JSON call is sent again as it was: its grant waits for it.
-        as_it_was = failure.facts.code == ApprovalPending.code and chain.tier == JsonCall.tier
+        # A JSON call is sent again as it was: its grant waits for it. A composite tool may have made calls already.
+        held = failure.facts.code == ApprovalPending.code
+        as_it_was = held and chain.tier == JsonCall.tier and not chain.invoker.trace.done
         failure.notes += _rerun_notes(request, chain, why, named=not (refused or as_it_was))
     text = explain(failure, request.code, records, services, request.error_room, trace, request.client.who)
     meta = chain.meta() if chain is not None else NO_META

@@ -1,4 +1,4 @@
-"""`gatemini config check | schema | show`: the configuration, without starting anything."""
+"""`gatemini config check | schema | show | path`: the configuration, without starting anything."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _show_findings(loaded: Loaded) -> None:
         + (f": {', '.join(ready)}" if ready else "")
     )
     if absent:
-        shell.say(f"{len(absent)} without their program: {', '.join(absent)}")
+        shell.say(f"{len(absent)} without their program or module: {', '.join(absent)}")
     if off:
         shell.say(f"{len(off)} disabled: {', '.join(off)}")
     if not loaded.problems and not absent:
@@ -63,7 +63,7 @@ def _show_findings(loaded: Loaded) -> None:
 
 
 def _absent_programs(loaded: Loaded) -> dict[str, str]:
-    """Backends that cannot start here, since their program is not on this machine, each with why."""
+    """Backends that cannot start here, since their program or module is not on this machine, each with why."""
     from gatemini.config.model.cli_template import words_of
     from gatemini.errors import BackendStopped
     from gatemini.processes.child_environment import child_environment, find_program
@@ -82,7 +82,25 @@ def _absent_programs(loaded: Loaded) -> dict[str, str]:
             except BackendStopped as error:
                 absent[name] = error.text()
                 break
+        if backend.module and (missing := _missing_module(backend.module.partition(":")[0])):
+            absent[name] = f"{missing}: `module` is PACKAGE.MODULE:SERVER, of the Python that runs gatemini"
     return absent
+
+
+def _missing_module(path: str) -> str:
+    """The part of a module's path that is not installed; looked for without importing anything."""
+    from importlib.machinery import PathFinder
+
+    folders: Sequence[str] | None = None
+    parts = path.split(".")
+    for end in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:end]), folders)
+        if spec is None:
+            return f"there is no module {'.'.join(parts[:end])}"
+        if end < len(parts) and spec.submodule_search_locations is None:
+            return f"{'.'.join(parts[:end])} is a module and no package"
+        folders = [*(spec.submodule_search_locations or ())]
+    return ""
 
 
 def schema(*, config: Path | None, as_json: bool) -> None:
@@ -151,9 +169,22 @@ def _mask(key: str, value: str, secrets: Sequence[tuple[str, str]]) -> str:
     return "".join(f"«secret {name}»" for name in names)
 
 
+def path(*, config: Path | None, as_json: bool) -> int:
+    """Where the configuration is; fails where there is none."""
+    from gatemini.config.documents.find import CONFIG_FILE, find_config
+
+    found = find_config(config, os.environ, config_directory())
+    place = Path(os.path.abspath(found or config_directory() / CONFIG_FILE))
+    shell.result({"path": str(place), "exists": place.exists()}, str(place), as_json=as_json)
+    if not place.exists() and not as_json:
+        shell.note("there is no such file: `gatemini init` writes one")
+    return shell.OK if place.exists() else shell.FAILED
+
+
 COMMANDS = (
     shell.Command("check", check),
     shell.Command("schema", schema, config="place"),
+    shell.Command("path", path, config="place"),
     shell.Command(
         "show",
         show,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
+from gatemini.config.model.durations import parse_duration
 from gatemini.errors import DaemonRefused
+from gatemini.text.shorten import counted
 
 if TYPE_CHECKING:
     from gatemini.proxy.places import Place
@@ -22,7 +25,7 @@ FOLLOW_SECONDS = 0.2
 
 
 def _places(config: Path | None, *, every: bool) -> list[Place]:
-    """The place of one configuration, or all places with a socket. Raises DaemonRefused."""
+    """The places of one configuration, its daemon's first, or all with a socket. Raises DaemonRefused."""
     from gatemini.daemon.client import all_places
     from gatemini.proxy.places import PlaceRefused, config_file, place_of
 
@@ -32,7 +35,9 @@ def _places(config: Path | None, *, every: bool) -> list[Place]:
     try:
         if every:
             return list(all_places(environ))
-        return [place_of(config_file(str(config) if config else None, environ), environ)]
+        own = place_of(config_file(str(config) if config else None, environ), environ)
+        servers = [place for place in all_places(environ) if place.key.startswith(f"{own.key}-")]
+        return [own, *servers]
     except PlaceRefused as refused:
         raise DaemonRefused(str(refused)) from None
 
@@ -74,15 +79,27 @@ def _show(answer: dict[str, Any]) -> None:
     shell.say(
         f"  {answer['state']}: process {answer['pid']}, version {version}, {minutes} min {seconds} s, {rss:.0f} MB"
     )
+    over_http = answer.get("http")
+    if over_http:
+        counts = [
+            f"{over_http[key]} {key.replace('_', ' ')}" for key in ("connections", "sessions", "in_flight")
+        ]
+        shell.say(f"  {over_http['url']}: {', '.join(counts)}")
     for each in answer["sessions"]:
+        if over_http:
+            shell.say(
+                f"  client {each['client'] or '(not named)'}: {each['requests']} requests, "
+                f"{each['in_flight']} in flight, as {each['principal']}"
+            )
+            continue
         shell.say(
-            f"  client {each['client'] or '(no handshake yet)'}: process {each['pid']}, {each['requests']} requests, "
+            f"  client {each['client'] or '(no handshake yet)'}: process {each['pid']}, {counted(each['requests'], 'request')}, "
             f"{each['in_flight']} in flight, in {each['cwd']}"
         )
     for each in answer.get("backends", ()):
         size = f", {each['rss_bytes'] / (1 << 20):.0f} MB" if each["rss_bytes"] else ""
         error = f": {each['error']}" if each["error"] else ""
-        restarts = f", {each['restarts']} restarts" if each["restarts"] else ""
+        restarts = f", {counted(each['restarts'], 'restart')}" if each["restarts"] else ""
         shell.say(f"  backend {each['name']}: {each['state']}{size}{restarts}{error}")
     if answer.get("variables_differ"):
         shell.say(
@@ -159,13 +176,23 @@ def _next_daemon(place: Place, config: Path | None, before: dict[str, Any] | Non
     return None
 
 
-def logs(*, config: Path | None, follow: bool, lines: int, as_json: bool) -> int:
-    """Print the log of the daemon of this configuration."""
-    path = Path(_places(config, every=False)[0].log)
+def logs(
+    *,
+    backend: str | None,
+    follow: bool,
+    lines: int,
+    level: tuple[str, str] | None,
+    seconds: float,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Print the log of the daemon of this configuration, or what a backend wrote to stderr."""
+    place = _places(config, every=False)[0]
+    if level is not None:
+        return _set_level(place, *level, seconds, as_json)
+    path = Path(place.stderr(backend) if backend else place.log)
     if not path.exists():
-        raise DaemonRefused(
-            f"there is no log of a daemon: {path}", hint="none has run with this configuration"
-        )
+        raise _no_log(place, path, backend)
     with path.open(encoding="utf-8", errors="replace") as file:
         last = file.read().splitlines()[-lines:]
         if as_json:
@@ -173,14 +200,65 @@ def logs(*, config: Path | None, follow: bool, lines: int, as_json: bool) -> int
             return shell.OK
         for line in last:
             shell.say(line)
-        while follow:
-            sys.stdout.flush()
-            if more := file.read():
-                sys.stdout.write(more)
-            elif path.exists() and path.stat().st_size < file.tell():
-                file.seek(0)  # it was cut
-            time.sleep(FOLLOW_SECONDS)
+        at, inode = file.tell(), os.fstat(file.fileno()).st_ino
+    while follow:
+        sys.stdout.flush()
+        time.sleep(FOLLOW_SECONDS)
+        at, inode = _more(path, at, inode)
     return shell.OK
+
+
+def _more(path: Path, at: int, inode: int) -> tuple[int, int]:
+    """Print what was written since; from the beginning where the file was cut or is a new one."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            facts = os.fstat(file.fileno())
+            file.seek(at if facts.st_ino == inode and facts.st_size >= at else 0)
+            sys.stdout.write(file.read())
+            return file.tell(), facts.st_ino
+    except FileNotFoundError:
+        return at, inode
+
+
+def _no_log(place: Place, path: Path, backend: str | None) -> DaemonRefused:
+    if backend is None:
+        return DaemonRefused(
+            f"there is no log of a daemon: {path}", hint="none has run with this configuration"
+        )
+    answer = _ask(place, "status")
+    if answer is None:
+        return DaemonRefused(f"no daemon runs, and none has left a log of {backend}")
+    names = [each["name"] for each in answer.get("backends", ())]
+    if backend in names:
+        return DaemonRefused(f"{backend} has written nothing to stderr", hint="only processes have a stderr")
+    return DaemonRefused(f"there is no backend {backend}", hint=f"the backends are {', '.join(names)}")
+
+
+def _set_level(place: Place, part: str, level: str, seconds: float, as_json: bool) -> int:
+    answer = _ask(place, "level", part=part, level=level, lasting=seconds)
+    if answer is None:
+        raise DaemonRefused("no daemon runs", hint="a client that starts `gatemini` starts one")
+    if not answer["ok"]:
+        parts = answer.get("parts")
+        raise DaemonRefused(answer["error"], hint=f"the parts are {', '.join(parts)}" if parts else None)
+    shell.result(
+        answer, f"{part} logs at {level} for {seconds:g} s; `gatemini logs -f` shows it", as_json=as_json
+    )
+    return shell.OK
+
+
+def _part_and_level(text: str) -> tuple[str, str]:
+    part, equals, level = text.partition("=")
+    if not equals or level not in ("debug", "info", "warning", "error"):
+        raise ArgumentTypeError(f"{text}: PART=debug, info, warning or error")
+    return part, level
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(str(parse_duration(text)))
+    except (ValueError, TypeError):
+        raise ArgumentTypeError(f"{text}: a time such as 30s, 10m or 1h") from None
 
 
 _EVERY = shell.argument("--all", dest="every", action="store_true", help="every daemon of this user")
@@ -193,6 +271,16 @@ COMMANDS = (
         "logs",
         logs,
         [
+            shell.argument("backend", nargs="?", help="what this backend wrote to stderr"),
+            shell.argument(
+                "--level",
+                type=_part_and_level,
+                metavar="PART=LEVEL",
+                help="print nothing: log backend.NAME, or a part of the daemon, at debug, info, warning or error",
+            ),
+            shell.argument(
+                "--for", dest="seconds", type=_seconds, default=600.0, metavar="TIME", help="of --level: 10m"
+            ),
             shell.argument(
                 "--follow", "-f", action="store_true", help="go on with what is written from now on"
             ),

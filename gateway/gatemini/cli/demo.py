@@ -1,15 +1,23 @@
-"""`gatemini demo`: a session with the embedded demo backends, through a real client."""
+"""`gatemini demo`: a session with the embedded demo backends, or many clients on one daemon, through real clients."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import sys
 
 from gatemini.cli import shell
+from gatemini.errors import DaemonRefused
 
 
-def demo(*, as_json: bool) -> int:
+def demo(*, clients: int | None, as_json: bool) -> int:
     """Search, look at a tool, run a chain over three backends, and count what it saved."""
+    if clients is not None:
+        if sys.platform == "win32":
+            raise DaemonRefused("daemons need Unix sockets, which this system has not")
+        from gatemini.cli.demo_clients import compare
+
+        return compare(clients, as_json=as_json)
     from gatemini.demo import walkthrough
 
     if not as_json:
@@ -21,4 +29,18 @@ def demo(*, as_json: bool) -> int:
     return code
 
 
-COMMANDS = (shell.Command("demo", demo, config=""),)
+COMMANDS = (
+    shell.Command(
+        "demo",
+        demo,
+        [
+            shell.argument(
+                "--clients",
+                type=shell.between(1, 50),
+                metavar="N",
+                help="instead: processes, memory and start times of N clients on one daemon and of N direct gateways",
+            )
+        ],
+        config="",
+    ),
+)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from gatemini.app import App
 from gatemini.backends.status import BackendStatus
-from gatemini.cli.open_gateway import MODEL_SECONDS, parsed, redactor, settle, settle_search, texts
+from gatemini.cli.daemon_findings import daemon_findings
+from gatemini.cli.finding import Finding
+from gatemini.cli.open_gateway import MODEL_SECONDS, redactor, settle, settle_search
+from gatemini.cli.shell import parsed, texts
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.check_targets import calls_of_tools
 from gatemini.config.load import Loaded
 from gatemini.discovery.types.identifiers import backend_identifier
 from gatemini.errors import GateminiError
+from gatemini.policy.flow.guard import only_unknown
+from gatemini.policy.rules.hints import HintRules
 from gatemini.text.shorten import counted
 from gatemini_sandbox.errors import GuestFault, GuestMissing, GuestTampered, SandboxError
 
@@ -48,17 +53,6 @@ _CHECK_BACKEND: dict[str, str] = {
 """Transport → where the trouble of a backend of that kind lies."""
 _WALLS = ("no_new_privs", "landlock", "seccomp")
 """Those of the kernel, as confine.py names them."""
-Verdict = Literal["ok", "warn", "fail"]
-
-
-@dataclass(slots=True)
-class Finding:
-    """The result of one check: how it is, what was seen, and (`mend`) what to do about it."""
-
-    what: str
-    verdict: Verdict
-    seen: str
-    mend: str = ""
 
 
 async def examine(gateway: App) -> list[Finding]:
@@ -68,8 +62,9 @@ async def examine(gateway: App) -> list[Finding]:
     for status in gateway.manager.statuses():
         findings.append(backend_finding(status))
         findings += key_findings(gateway, status.name)
-    findings += naming_findings(gateway)
+    findings += [*naming_findings(gateway), *flow_findings(gateway)]
     findings += [cache_finding(gateway), *await sandbox_findings(gateway), await model_finding(gateway)]
+    findings += await anyio.to_thread.run_sync(daemon_findings)
     hide = redactor(gateway)
     for finding in findings:
         finding.seen = hide.redact(finding.seen)
@@ -102,7 +97,7 @@ def backend_finding(status: BackendStatus) -> Finding:
         if status.repairs:
             seen += f"; repaired: {'; '.join(status.repairs)}"
         if status.skipped_lines:
-            seen += f"; {status.skipped_lines} lines on stdout that are no messages were skipped"
+            seen += f"; skipped {counted(status.skipped_lines, 'line')} on stdout that hold no message"
         return Finding(what, "ok" if status.tools else "warn", seen)
     seen = status.error or f"is {status.state}"
     shown = {line.strip() for line in seen.splitlines()} | {""}
@@ -146,6 +141,17 @@ def key_findings(gateway: App, backend: str) -> list[Finding]:
         )
         for name in missing
     ]
+
+
+def flow_findings(gateway: App) -> list[Finding]:
+    """Backends that make a session untrusted only since nothing is known of their tools."""
+    policy = gateway.loaded.config.policy
+    if policy is None or policy.flow == "off":
+        return []
+    unknown = only_unknown(gateway.registry.all_tools(), HintRules(policy))
+    remedy = "name those that you know under policy.trust_annotations or policy.override_annotations"
+    seen = "no hint of its tools is believed: a session that calls one has read untrusted content"
+    return [Finding(f"backend {name}", "warn", seen, remedy) for name in unknown]
 
 
 def cache_finding(gateway: App) -> Finding:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatemini.cli import shell
-from gatemini.config.clients.table import CLIENTS, Source, find_sources, places
+from gatemini.config.clients.table import CLIENTS, Source, client_name, find_sources, places
 from gatemini.config.documents.find import CONFIG_FILE, check_file, config_directory
 from gatemini.config.variables.store import STORE, SecretStore
 from gatemini.errors import InvalidRequest
 from gatemini.folders import from_home, home_folder
+from gatemini.text.shorten import counted
 
 if TYPE_CHECKING:
     from gatemini.config.clients.importing import ImportItem, ImportPlan
@@ -34,14 +35,22 @@ def take_over(
     directory = config_directory()
     target = from_home(to or config or directory / CONFIG_FILE)
     sources = _given(files) or find_sources(home_folder(), Path.cwd(), os.environ, client or ())
-    from gatemini.config.clients.importing import inline_values, move_secrets, plan_import, plan_text
+    from gatemini.config.clients.importing import (
+        inline_values,
+        move_secrets,
+        plan_import,
+        plan_text,
+        shown_text,
+    )
     from gatemini.config.clients.read import ClientContext
     from gatemini.config.variables.redaction import Redactor
 
     plan = plan_import(sources, target, ClientContext(os.environ, home_folder()))
     hidden = Redactor(inline_values(plan))
-    moved = move_secrets(plan, SecretStore(directory / STORE), write=write) if keep_secrets else []
+    keep = kept_in_store(SecretStore(directory / STORE)) if write else None
+    moved = move_secrets(plan, keep) if keep_secrets else []
     edited = plan_text(plan, target)
+    shown = shown_text(plan, target)
     backup = edited.write() if write and edited.changed else None
     if as_json:
         shell.emit(
@@ -56,11 +65,21 @@ def take_over(
             }
         )
     else:
-        _show(plan, edited, hidden, moved=moved, written=write, backup=backup)
+        _show(plan, edited, shown, hidden, moved=moved, written=write, backup=backup)
         if not plan.items and not files:
             at = places(home_folder(), Path.cwd(), os.environ, client or ())
             shell.say("looked in:\n" + "\n".join(f"  {path} ({name})" for name, path in at))
     return shell.FAILED if plan.unreadable else shell.OK
+
+
+def kept_in_store(store: SecretStore) -> Callable[[str, str, bool], str]:
+    """Return what keeps a secret in the store and returns its reference."""
+
+    def keep(name: str, value: str, _is_end: bool) -> str:
+        store.put(name, value)
+        return f"${{input:{name}}}"
+
+    return keep
 
 
 def _given(files: Sequence[Path]) -> list[Source]:
@@ -78,6 +97,7 @@ def _given(files: Sequence[Path]) -> list[Source]:
 def _show(
     plan: ImportPlan,
     edited: Edited,
+    shown: Edited,
     hidden: Redactor,
     *,
     moved: list[str],
@@ -102,16 +122,17 @@ def _show(
         shell.say("nothing to add")
     elif written:
         shell.say(
-            f"added {len(plan.wanted)} backends to {edited.path}" + (f"; backup: {backup}" if backup else "")
+            f"added {counted(len(plan.wanted), 'backend')} to {edited.path}"
+            + (f"; backup: {backup}" if backup else "")
         )
         if not edited.before and edited.path == config_directory() / CONFIG_FILE:
             shell.note(
                 "the embedded demo backends are served only while there is no configuration: now these are instead"
             )
         if moved:
-            shell.say(f"moved {len(moved)} secrets into the store: {', '.join(moved)}")
+            shell.say(f"moved {counted(len(moved), 'secret')} into the store: {', '.join(moved)}")
     else:
-        _show_diff(edited, hidden)
+        show_diff(shown)
         shell.say("nothing was written; --write does it")
 
 
@@ -132,7 +153,8 @@ def _clear_secrets(item: ImportItem, moved: Sequence[str]) -> list[str]:
     ]
 
 
-def _show_diff(edited: Edited, hidden: Redactor) -> None:
+def show_diff(edited: Edited) -> None:
+    """Print what is added and removed, without the lines around, which may hold secrets."""
     import difflib
 
     diff = difflib.unified_diff(
@@ -140,10 +162,10 @@ def _show_diff(edited: Edited, hidden: Redactor) -> None:
         edited.after.splitlines(),
         str(edited.path),
         str(edited.path),
-        n=0,  # the lines around may hold secrets of our file
+        n=0,
         lineterm="",
     )
-    shell.say("\n".join(hidden.redact(line) for line in diff))
+    shell.say("\n".join(diff))
 
 
 COMMANDS = (
@@ -155,7 +177,12 @@ COMMANDS = (
                 "files", type=Path, nargs="*", help="client files; none: look in the usual places"
             ),
             shell.argument(
-                "--from", dest="client", action="append", choices=CLIENTS, help="only this client"
+                "--from",
+                dest="client",
+                action="append",
+                choices=CLIENTS,
+                type=client_name,
+                help="only this client",
             ),
             shell.argument(
                 "--to", type=Path, metavar="PATH", help="our YAML file; else -c, else the default one"

@@ -43,7 +43,8 @@ def init(*, profile: str, labels: bool, config: Path | None, as_json: bool) -> N
     else:
         shell.say(f"wrote {path}")
         here = f" -c {shlex.quote(str(path))}" if config else ""
-        shell.note(f"next: edit it, then `gatemini{here} config check` and `gatemini{here} doctor`")
+        pin = f", `gatemini{here} pin`" if profile == "locked" else ""
+        shell.note(f"next: edit it, then `gatemini{here} config check`{pin} and `gatemini{here} doctor`")
 
 
 def _propose_labels(config: Path | None, *, as_json: bool) -> None:

@@ -29,17 +29,22 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stop": ("daemons", "stop the daemon"),
     "restart": ("daemons", "stop the daemon and start a new one; clients stay connected"),
     "logs": ("daemons", "what the daemon has logged; -f follows"),
+    "top": ("top", "the running daemon as a live view: clients, backends, calls, tokens saved"),
     "doctor": ("doctor", "check config, backends, keys, cache, sandbox and model, with what to do"),
     "demo": ("demo", "a session with the embedded demo backends"),
     "init": ("init", "write a commented configuration to begin with"),
-    "config": ("config", "check, schema, show"),
+    "config": ("config", "check, schema, show, path"),
+    "install": ("install", "put this gateway into MCP clients; --take-over moves their servers behind it"),
+    "uninstall": ("install", "take it out again; --restore gives them their servers back"),
     "audit": ("audit", "verify, show, export: the log of calls, decisions and changes"),
     "pin": ("pin", "diff, approve: what servers were when they were approved, in gatemini.lock.yaml"),
     "policy": ("policy", "test, explain, report: what the rules let happen"),
     "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
+    "token": ("tokens", "create, list, revoke tokens of HTTP clients"),
     "context": ("context", "trim, fold, filter, mark, meter, compact: steps on a request to a model"),
     "llm-proxy": ("llm_proxy", "a local proxy that makes requests to a model smaller"),
+    "completion": ("completion", "completion of commands for bash, zsh or fish"),
     "sandbox": ("sandbox", "inspect what the sandbox can reach"),
 }
 """Command → (module of this folder, one line of help)."""
@@ -48,6 +53,7 @@ _MODES = (
     "",
     "without a command: serve the MCP client on stdin and stdout, through the daemon of this configuration",
     "serve [-c CONFIG]: be that daemon (clients start it themselves)",
+    "serve --http [HOST:PORT]: serve clients over HTTP",
 )
 _NEEDS_UNIX = """\
 gatemini: the daemon that serves several clients needs Unix sockets, which this system has not.
@@ -116,8 +122,10 @@ def dispatch(words: list[str]) -> int:
     if not words:
         sys.stderr.write(_NEEDS_UNIX + "\n")
         return USAGE
-    if words[0] == "serve":  # listens before anything else is imported
-        return int(import_module("gatemini.daemon.serve").main(words[1:]))
+    if words[0] == "serve":  # the daemon listens before anything else is imported
+        over_http = any(word == "--http" or word.startswith("--http=") for word in words)
+        served_by = "gatemini.http.serve" if over_http else "gatemini.daemon.serve"
+        return int(import_module(served_by).main(words[1:]))
     if words[0] == "help":
         return _help()
     if words[0] not in COMMANDS:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gatemini.cli.shell import note
 from gatemini.config.documents.find import config_directory
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from gatemini.config.variables.redaction import Redactor
     from gatemini.policy.visibility import Listing
 
-TERMINAL = "gatemini"
-"""The client's name of commands in the terminal."""
 SETTLE_SECONDS = 60.0
 """The longest a command waits for backends that are still starting; late ones are named."""
 MODEL_SECONDS = 60.0
@@ -91,7 +88,7 @@ def note_problems(loaded: Loaded) -> None:
 
 def shown(app: App) -> Listing:
     """What the policy lets the terminal find."""
-    from gatemini.policy.principal import local
+    from gatemini.policy.principal import TERMINAL, local
 
     return app.chain.listing(local("cli", TERMINAL))
 
@@ -117,23 +114,3 @@ def redactor(app: App) -> Redactor:
     from gatemini.config.variables.redaction import Redactor
 
     return Redactor(app.loaded.secrets)
-
-
-def texts(answer: dict[str, Any]) -> list[str]:
-    """The text blocks of an MCP result; other blocks as one line that says what they are."""
-    found: list[str] = []
-    for block in answer.get("content", ()):
-        if block.get("type") == "text":
-            found.append(block["text"])
-        else:
-            size = len(block.get("data", "")) * 3 // 4
-            found.append(f"[{block.get('type')} {block.get('mimeType', '')} {size} bytes]")
-    return found
-
-
-def parsed(text: str) -> Any:
-    """JSON as a value, anything else as the text it is."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

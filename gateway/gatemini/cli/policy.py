@@ -210,6 +210,7 @@ def _backends(loaded: Loaded) -> dict[str, dict[str, Any]]:
 def _reported(found: dict[str, Any]) -> None:
     policy = found["policy"]
     shell.say(f"policy revision {policy}" if policy else "no policy: every call is allowed")
+    _say_profile(found)
     shell.say("\nbackends")
     for name, keys in found["backends"].items():
         shell.say(visible(f"  {name}: {_line(keys)}"))
@@ -231,6 +232,34 @@ def _reported(found: dict[str, Any]) -> None:
     shell.say(f"\nsha256 {found['hash']}")
     if "note" in found:
         shell.note(f"not complete: {found['note']}")
+
+
+def _say_profile(found: dict[str, Any]) -> None:
+    """Print the profile with its exceptions, who may approve, and the data-flow guard."""
+    shell.say(f"profile {found['profile']}")
+    for key, reason in found["profile_exceptions"].items():
+        shell.say(visible(f"  exception {key}: {reason}"))
+    via = found["approvals"]["via"]
+    shell.say(f"approvals by {', '.join(via)}")
+    if "console" in via:
+        shell.say(
+            "  console proves only the user id: whoever runs commands as you can approve, the agent too"
+        )
+    if "client" in via:
+        shell.say("  client proves only that the client says yes")
+    flow = found["flow"]
+    shell.say(f"data-flow guard {flow['flow']}")
+    if flow["flow"] != "off":
+        for label, tools in flow["labels"].items():
+            shell.say(visible(f"  {label}: {', '.join(tools) or 'no tools named'}"))
+        for rule in flow["declassify"]:
+            shell.say(visible(f"  declassified for {', '.join(rule['labels'])}: {', '.join(rule['tools'])}"))
+        if unknown := flow["untrusted_only_since_unknown"]:
+            shell.say(
+                visible(
+                    f"  make a session untrusted only since no hint of theirs is believed: {', '.join(unknown)}"
+                )
+            )
 
 
 def _line(keys: dict[str, Any]) -> str:

@@ -9,12 +9,12 @@ import json
 import re
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.cli.open_gateway import TERMINAL, parsed, redactor, texts, with_app
+from gatemini.cli.shell import NO_DAEMON, parsed, texts
 from gatemini.config.model.durations import parse_duration
 from gatemini.text.escape import visible
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gatemini.chain.client import CallRecord
 
 
+CallDone = Callable[[str, str | None, float], None]
+"""Receives the tool, the outcome and the milliseconds of a finished call."""
 _PAIR = re.compile(r"[A-Za-z_][\w.-]*=")
 """The beginning of `key=value`."""
 _KEPT = re.compile(r"\bres_\w|@resume")
@@ -83,42 +85,60 @@ def _chain(
     timeout: int | None,
     full: bool,
     quiet: bool,
+    no_daemon: bool,
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """Run the chain; the options are those of both commands."""
-    from gatemini.chain.client import ChainClient
-    from gatemini.config.model.schema import OutputConfig
-    from gatemini.policy.principal import local
-
+    """Run the chain, by the daemon of this configuration where one runs; the options are those of both commands."""
     if timeout is not None:
         arguments["timeout"] = timeout
-    # No stage that reduces: a handle to the rest would be gone with the command.
-    whole = OutputConfig(auto_chunk_json=False, smart_truncation=False, table=False)
 
-    async def action(gateway: App) -> tuple[dict[str, Any], list[str]]:
-        hide = redactor(gateway)
+    def done(tool: str, outcome: str | None, ms: float) -> None:
+        if not quiet and not as_json:
+            mark, tail = ("✓", "") if outcome == "ok" else ("✗", f"  {outcome or ''}")
+            shell.note(visible(f"{mark} {tool}  {ms:.0f} ms{tail}"))
 
-        def done(record: CallRecord) -> None:
-            if not quiet and not as_json:
-                mark = "✓" if record.outcome == "ok" else "✗"
-                tail = "" if record.outcome == "ok" else f"  {record.outcome or ''}"
-                shell.note(visible(hide.redact(f"{mark} {record.tool}  {record.ms:.0f} ms{tail}")))
-
-        if full:
-            gateway.tools.config = gateway.tools.config.model_copy(update={"output": whole})
-        session = gateway.new_session(local("cli", TERMINAL))
-        client = ChainClient(on_call_done=done)
-        answer = await gateway.surface(session).call_tool("call_tool_chain", arguments, client)
-        meta = hide.value(answer.get("_meta", {}))
-        return {**answer, "_meta": meta}, [hide.redact(text) for text in texts(answer)]
-
-    answer, blocks = with_app(config, action)
+    answer = None if no_daemon else _by_daemon(arguments, full, done, config)
+    if answer is None:
+        answer = _by_own_gateway(arguments, full, done, config)
+    blocks = texts(answer)
     if as_json:
         _as_json(answer, blocks)
     else:
         _as_text(answer, blocks, quiet)
     return shell.FAILED if answer.get("isError") else shell.OK
+
+
+def _by_daemon(
+    arguments: dict[str, Any], full: bool, done: CallDone, config: Path | None
+) -> dict[str, Any] | None:
+    """The answer of a running daemon, None where none runs."""
+    from gatemini.cli.running_daemon import daemon_call
+
+    return daemon_call(
+        config, "call_tool_chain", arguments, whole=full,
+        on_call=lambda call: done(call["tool"], call["outcome"], call["ms"]),
+    )  # fmt: skip
+
+
+def _by_own_gateway(
+    arguments: dict[str, Any], full: bool, done: CallDone, config: Path | None
+) -> dict[str, Any]:
+    from gatemini.chain.client import ChainClient
+    from gatemini.cli.open_gateway import redactor, with_app
+    from gatemini.policy.principal import TERMINAL, local
+
+    async def action(gateway: App) -> dict[str, Any]:
+        hide = redactor(gateway)
+
+        def call_done(record: CallRecord) -> None:
+            done(hide.redact(record.tool), record.outcome, record.ms)
+
+        surface = gateway.surface(gateway.new_session(local("cli", TERMINAL)), whole=full)
+        answer = await surface.call_tool("call_tool_chain", arguments, ChainClient(on_call_done=call_done))
+        return {key: hide.value(value) for key, value in answer.items()}
+
+    return with_app(config, action)
 
 
 def _as_json(answer: dict[str, Any], blocks: list[str]) -> None:
@@ -151,6 +171,7 @@ _COMMON = (
     shell.argument("--timeout", type=_milliseconds, metavar="TIME", help="at most so long: 500ms to 10m"),
     shell.argument("--full", action="store_true", help="the whole value as JSON or text, not reduced"),
     shell.argument("--quiet", "-q", action="store_true", help="only the value and errors"),
+    NO_DAEMON,
 )
 COMMANDS = (
     shell.Command(

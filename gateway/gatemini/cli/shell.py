@@ -72,6 +72,11 @@ def limit(most: int, default: int, text: str) -> Argument:
     return argument("--limit", type=between(1, most), default=default, metavar="N", help=text)
 
 
+NO_DAEMON = argument(
+    "--no-daemon", action="store_true", help="by a gateway of its own, even where a daemon runs"
+)
+
+
 def start(commands: Sequence[Command], words: Sequence[str]) -> int:
     """Run a command line; the exit code. Errors are printed as text, with --json as JSON, never as a traceback."""
     as_json = "--json" in words
@@ -180,7 +185,12 @@ def source_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise UsageError(f"there is no file {file}") from None
+        from difflib import get_close_matches
+
+        there = [path.name for path in file.parent.glob("*")] if file.parent.is_dir() else []
+        near = get_close_matches(file.name, there, n=1)
+        meant = f", did you mean {file.with_name(near[0])}?" if near else ""
+        raise UsageError(f"there is no file {file}{meant}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{file} cannot be read: {error}") from error
 
@@ -229,3 +239,23 @@ def stdout_console() -> Console:
         soft_wrap=not sys.stdout.isatty(),
         color_system=None if os.environ.get("NO_COLOR") else "auto",
     )
+
+
+def texts(answer: dict[str, Any]) -> list[str]:
+    """The text blocks of an MCP result; other blocks as one line that says what they are."""
+    found: list[str] = []
+    for block in answer.get("content", ()):
+        if block.get("type") == "text":
+            found.append(block["text"])
+        else:
+            size = len(block.get("data", "")) * 3 // 4
+            found.append(f"[{block.get('type')} {block.get('mimeType', '')} {size} bytes]")
+    return found
+
+
+def parsed(text: str) -> Any:
+    """JSON as a value, anything else as the text it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -54,7 +54,9 @@ _LOCKED_HEAD = """\
 
 # locked: calls are denied unless a rule allows them; only tools that are known to change nothing are allowed; what a
 # session has read does not get out; approvals come from a console or a webhook, never from the client itself; agents
-# register nothing; each sandbox process holds one guest; a missing secret stops the start; no program is run for one.
+# register nothing; each sandbox process holds one guest; a missing secret stops the start; no program is run for one;
+# every call is written to an audit log in the folder audit/ beside this file before it leaves; and servers are used
+# once `gatemini pin` has approved them as they are, in gatemini.lock.yaml, which belongs into review.
 # A key below that weakens any of this is an error, unless it is named here with a reason:
 # profile_exceptions:
 #   policy.read_only: "tickets are filed by agents; see the review of 2026-11-02"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.cli.open_gateway import TERMINAL, settle, settle_search, shown, with_app
+from gatemini.cli.open_gateway import settle, shown, with_app
 from gatemini.errors import ToolNotFound
 from gatemini.text.escape import visible
 from gatemini.text.shorten import first_sentence
@@ -21,39 +21,28 @@ _DESCRIPTION = 100
 
 
 def search(
-    *, query: Sequence[str], limit: int, tag: str | None, explain: bool, config: Path | None, as_json: bool
+    *,
+    query: Sequence[str],
+    limit: int,
+    tag: str | None,
+    explain: bool,
+    no_daemon: bool,
+    config: Path | None,
+    as_json: bool,
 ) -> int:
     """Find tools by what they do."""
-    words = " ".join(query)
+    from gatemini.cli.running_daemon import daemon_search
 
-    async def action(gateway: App) -> dict[str, Any]:
-        await settle_search(gateway)
-        meaning = await gateway.embedding.meaning(words)
-        found = gateway.index.search(
-            words,
-            limit=limit,
-            tag=tag,
-            usage=gateway.tracker.usage,
-            meaning=meaning,
-            shows=shown(gateway).shows,
-        )
-        results = [
-            {
-                "name": hit.tool.qualified,
-                "score": round(float(hit.score), 4),
-                "description": first_sentence(hit.tool.description),
-                **({"why": dict(hit.why)} if explain else {}),
-            }
-            for hit in found.hits
-        ]
-        answer: dict[str, Any] = {"results": results, "total": found.total, "tier": found.tier}
-        if found.did_you_mean:
-            answer["did_you_mean"] = found.did_you_mean
-        if missing := (await gateway.readiness.unlisted(0)).note():
-            answer["note"] = missing
-        return answer
+    asked: dict[str, Any] = {"words": " ".join(query), "limit": limit, "tag": tag, "explain": explain}
+    answer = None if no_daemon else daemon_search(config, asked)
+    if answer is None:
+        from gatemini.daemon.terminal.search import terminal_search
 
-    answer = with_app(config, action)
+        async def action(gateway: App) -> dict[str, Any]:
+            await settle(gateway)
+            return await terminal_search(gateway, **asked)
+
+        answer = with_app(config, action)
     if as_json:
         shell.emit(answer)
     elif not answer["results"]:
@@ -128,7 +117,7 @@ def _members(gateway: App, backend: str) -> list[Tool]:
 
 def info(*, tool: str, full: bool, config: Path | None, as_json: bool) -> None:
     """Show one tool."""
-    from gatemini.policy.principal import local
+    from gatemini.policy.principal import TERMINAL, local
     from gatemini.protocol.answers.fitting import WHOLE
     from gatemini.protocol.definitions import TOOL_INFO
 
@@ -180,6 +169,7 @@ COMMANDS = (
             shell.argument(
                 "--explain", action="store_true", help="show the share of each signal in the score"
             ),
+            shell.NO_DAEMON,
         ],
     ),
     shell.Command("tools", tools, [shell.argument("backend", nargs="?", help="only those of this backend")]),

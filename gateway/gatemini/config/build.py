@@ -7,7 +7,7 @@ findings of an entry come at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from gatemini.config.documents.find import written_path
 from gatemini.config.entries import GUESSED_WORDS, Entry
 from gatemini.config.model.allowed_values import value_faults
 from gatemini.config.model.backend import BackendConfig, as_text
-from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
+from gatemini.config.problems import KeyPath, Problem, dotted, explain, unknown_key, written_keys
 from gatemini.config.variables.errors import SecretPending, SecretUnavailable
 from gatemini.config.variables.interpolate import (
     Expanded,
@@ -91,6 +91,8 @@ class _Work:
         self.references: set[KeyPath] = set()
         self.stored: set[str] = set()
         """Inputs whose value is from the secret store, not a default."""
+        self.unset_in: dict[tuple[str, str], list[KeyPath]] = {}
+        """Where each reference without a value is."""
         self.incomplete: set[KeyPath] = set()
         """Places of variables without a value, where no other check makes sense."""
 
@@ -152,7 +154,7 @@ class _Work:
         value = self.entry.raw.get("disabled")
         if isinstance(value, str):
             value = self.expand(value, ("disabled",))
-            return str(value).lower() in ("true", "1", "yes", "on")
+            return str(value).strip().lower() in _SWITCHED_ON
         return value is True
 
     def with_adapter_file(self, raw: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +239,26 @@ class _Work:
         for reference in result.missing:
             self.names[reference.name] = False
             self.incomplete.add(path)
-            self.error(path, *_missing(reference), unresolved=True)
+            self.unset(reference, path)
+
+    def unset(self, reference: Reference, path: KeyPath) -> None:
+        """Note a reference without a value; one that is in several places is one finding."""
+        found, allowed, remedy = _missing(reference)
+        places = self.unset_in.setdefault((reference.kind, reference.name), [])
+        if path in places:
+            return
+        places.append(path)
+        if len(places) == 1:
+            self.error(path, found, allowed, remedy, unresolved=True)
+            return
+        first = self.entry.problem(places[0], "").key
+        others = ", ".join(map(dotted, places[1:]))
+        self.built.problems = [
+            replace(problem, found=f"{found} (also used in {others})")
+            if problem.unresolved and problem.key == first and problem.found.startswith(found)
+            else problem
+            for problem in self.built.problems
+        ]
 
     def add_inherited(self, expanded: dict[str, Any]) -> None:
         """Add variables of `inherit_env` that only a .env file sets: the child could not inherit those."""
@@ -255,6 +276,8 @@ class _Work:
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 path, found, allowed, remedy = explain(detail, BackendConfig, self.entry.raw)
+                if path in self.incomplete:
+                    continue
                 if path == ("name",):
                     path, found = (), f"found the name {self.entry.name!r}"
                 finding = self.entry.problem(path, found, allowed=allowed, remedy=remedy)
@@ -334,6 +357,10 @@ class _Work:
         if config.url is not None and ("url",) in self.secret_paths:
             update["url"] = SecretText(config.url)
         return config.model_copy(update=update)
+
+
+_SWITCHED_ON = ("true", "1", "yes", "on", "y", "t")
+"""The texts that the model takes for true."""
 
 
 def _missing(reference: Reference) -> tuple[str, str, str]:

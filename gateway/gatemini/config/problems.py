@@ -164,6 +164,18 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
+_ALLOWED = {
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true, false"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+}
+"""Kinds of pydantic's errors → what is allowed, in our words."""
+_BOUND_WORDS = {
+    "greater than or equal to ": "at least ",
+    "less than or equal to ": "at most ",
+    "greater than ": "above ",
+    "less than ": "below ",
+}
 _BOUNDS = frozenset(("less_than_equal", "less_than", "greater_than_equal", "greater_than"))
 _REMEDIES = {
     "incomplete": "Write command for a program, or url for a server",
@@ -205,7 +217,9 @@ def explain(error: ErrorDetails, model: type[BaseModel], raw: Any) -> tuple[KeyP
         return path, found, "a list", "Write [a, b] or one `- item` per line"
     if kind in ("dict_type", "model_type", "model_attributes_type"):
         return path, found, "a mapping of keys to values", ""
-    allowed = message.removeprefix("Input should be ")
+    allowed = _ALLOWED.get(kind) or message.removeprefix("Input should be ")
+    for words, bound in _BOUND_WORDS.items():
+        allowed = allowed.replace(words, bound)
     if kind in _BOUNDS and re.search(
         "[a-z]", str(written)
     ):  # a duration: pydantic names the bound without its unit

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -43,6 +44,7 @@ def _only(value: Any) -> tuple[Any, Callable[[Any], bool], str]:
 TABLE = (
     Locked("policy.default", *_only("deny")),
     Locked("policy.read_only", *_only(True)),
+    Locked("policy.pins", *_only("enforce")),
     Locked("policy.flow", *_only("deny")),
     Locked(
         "policy.approvals.via",
@@ -50,6 +52,9 @@ TABLE = (
         lambda found: "client" not in found,
         "console, webhook: a client's word is no proof of a person",
     ),
+    Locked("audit.path", Path("audit"), lambda found: found is not None, "a folder"),
+    Locked("audit.on_failure", *_only("block")),
+    Locked("audit.fsync", *_only("each")),
     Locked("registration.http", *_only("deny")),
     Locked("registration.stdio", *_only("deny")),
     Locked("registration.cli", *_only("deny")),

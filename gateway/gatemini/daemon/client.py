@@ -1,4 +1,4 @@
-"""Ask a running daemon something, from a command of the terminal."""
+"""Ask a running daemon something, from a command of the terminal: its state, or a tool of the gateway."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from gatemini import __version__
 from gatemini.proxy.places import (
@@ -26,19 +26,34 @@ ANSWER_SECONDS = 10.0
 LOOK_SECONDS = 0.02
 
 
+GREETING_SECONDS = 60.0
+"""How long a daemon that starts may take to load its configuration."""
+CLIENT = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "terminal", "version": __version__},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+"""What each request says about its client, in the era without a handshake."""
+
+
 class Unanswered(Exception):
     """A daemon holds the socket and does not answer; the message says which."""
 
 
 def ask(
-    place: Place, command: str, *, environ: Mapping[str, str] | None = None, **arguments: Any
+    place: Place,
+    command: str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    seconds: float = ANSWER_SECONDS,
+    **arguments: Any,
 ) -> dict[str, Any] | None:
     """The answer of the daemon of this place, None where none runs. Raises Unanswered.
 
     `environ`: variables for a daemon that starts, as a client brings them.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.settimeout(ANSWER_SECONDS)
+        sock.settimeout(seconds)
         try:
             sock.connect(place.sock)
         except (FileNotFoundError, ConnectionRefusedError):
@@ -63,6 +78,70 @@ def ask(
     if not isinstance(answer, dict):
         raise Unanswered(f"the daemon at {place.sock} closed the connection without an answer")
     return answer
+
+
+def call_tool(
+    place: Place,
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    environ: Mapping[str, str],
+    whole: bool,
+    on_call: Callable[[dict[str, Any]], None],
+) -> dict[str, Any] | None:
+    """The MCP result of a tool, by the daemon of this place; None where none runs. Raises Unanswered.
+
+    `whole`: results are not reduced. `on_call` receives each finished call to a backend: tool, outcome, ms.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(GREETING_SECONDS)
+        try:
+            sock.connect(place.sock)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None
+        except OSError as error:
+            raise Unanswered(f"{place.sock}: {error}") from error
+        hello = {"gatemini": 1, "version": __version__, "pid": os.getpid(), "cwd": os.getcwd()}
+        request = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": name, "arguments": arguments, "_meta": CLIENT},
+        }
+        try:
+            _send(sock, {**hello, "environ": dict(environ), "arguments": {"terminal": True, "whole": whole}})
+            with sock.makefile("rb") as lines:
+                greeting = json.loads(lines.readline() or b"{}")
+                if greeting.get("gatemini") != 1:
+                    reason = greeting.get("reason") or "it closed the connection"
+                    raise Unanswered(f"the daemon at {place.sock} serves nobody: {reason}")
+                sock.settimeout(None)  # the request has its own limit of time
+                _send(sock, request)
+                return _result(sock, lines, on_call)
+        except (OSError, ValueError) as error:
+            raise Unanswered(f"the daemon at {place.sock} does not answer: {error}") from error
+
+
+def _send(sock: socket.socket, message: dict[str, Any]) -> None:
+    sock.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _result(
+    sock: socket.socket, lines: BinaryIO, on_call: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Read until the answer of the only request. Raises Unanswered."""
+    for line in lines:
+        message = json.loads(line)
+        if message.get("gatemini") == "call":
+            on_call(message)
+        elif message.get("gatemini") == "draining":
+            _send(sock, {"gatemini": "held"})
+        elif message.get("id") == 1 and "method" not in message:
+            _send(sock, {"gatemini": "bye"})
+            if "error" in message:
+                raise Unanswered(f"the daemon refused the request: {message['error'].get('message')}")
+            return dict(message["result"])
+    raise Unanswered("the daemon ended while the request was open: it may have been carried out")
 
 
 def all_places(environ: Mapping[str, str]) -> Iterator[Place]:

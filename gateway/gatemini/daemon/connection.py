@@ -15,6 +15,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
 from gatemini import __version__
+from gatemini.chain.client import CallRecord
 from gatemini.daemon.hello import FEATURES, Hello
 from gatemini.daemon.saved_answers import SavedAnswers
 from gatemini.daemon.socket_streams import Exchange, Reader, SocketWriter
@@ -60,6 +61,9 @@ class Connection:
         """Send the proxy a line of its own."""
         self._writer.send_now(orjson.dumps({"gatemini": kind, **more}) + b"\n")
 
+    def _tell_call(self, record: CallRecord) -> None:
+        self.tell("call", tool=record.tool, outcome=record.outcome, ms=record.ms)
+
     def end(self) -> None:
         """Close the connection, whatever is open: the proxy answers it, since it knows what can be told of it."""
         self._writer.gone = True
@@ -84,7 +88,9 @@ class Connection:
     async def _speak(
         self, app: App, session: Session, limit: int, answers: SavedAnswers, begun: bytes
     ) -> None:
-        surface = app.surface(session)
+        surface = app.surface(session, whole=self.hello.arguments.get("whole") is True)
+        if self.hello.arguments.get("terminal") is True:
+            surface.on_call = self._tell_call
         surface.on_chain = lambda request, chain: self.tell("chain", request=request, chain=chain)
         shortcut = Shortcut(surface)
         server = build_server(surface, shortcut)

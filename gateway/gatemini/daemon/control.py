@@ -14,9 +14,17 @@ from gatemini import __version__
 from gatemini.daemon import console
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.socket_streams import send_line
+from gatemini.daemon.terminal.logs import log_parts
+from gatemini.daemon.terminal.search import SETTLE_SECONDS, terminal_search
 
 if TYPE_CHECKING:
+    from gatemini.app import App
     from gatemini.daemon.server import Daemon
+
+LOAD_SECONDS = 60.0
+"""The calls of this time are in the p95 that `gatemini top` shows."""
+LEVELS = ("debug", "info", "warning", "error")
+LONGEST_SECONDS = 24 * 3600.0
 
 
 async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> None:
@@ -26,6 +34,10 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
             answer = status(daemon)
         case "stop" | "restart":
             answer = {"ok": True, "pid": os.getpid(), "drain_seconds": daemon.drain_seconds}
+        case "search":
+            answer = await search(daemon, hello.arguments)
+        case "level":
+            answer = set_level(daemon, hello.arguments)
         case console.LIST | console.DECIDE:
             answer = await _approvals(daemon, hello)
         case other:
@@ -33,6 +45,30 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
     await send_line(sock, orjson.dumps(answer, default=str) + b"\n")
     if hello.control in ("stop", "restart"):
         daemon.stop(restart=hello.control == "restart", now=bool(hello.arguments.get("now")))
+
+
+def set_level(daemon: Daemon, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Log a part of the daemon at another level for a while: `{part, level, lasting}` (seconds)."""
+    part, level, seconds = arguments.get("part"), arguments.get("level"), arguments.get("lasting")
+    known = [f"backend.{each.name}" for each in daemon.app.manager.statuses()] if daemon.app else []
+    known += log_parts()
+    if part not in known:
+        return {"ok": False, "error": f"there is no part {part}", "parts": known}
+    if level not in LEVELS or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_SECONDS:
+        return {"ok": False, "error": f"a level is one of {', '.join(LEVELS)}, a time at most 24h"}
+    daemon.levels.set(str(part), str(level), float(seconds))
+    return {"ok": True, "part": part, "level": level, "seconds": seconds}
+
+
+async def search(daemon: Daemon, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The answer to `gatemini search`, without secrets."""
+    await daemon.ready.wait()
+    app = daemon.app
+    if app is None:
+        return {"ok": False, "error": daemon.failure}
+    await app.settled(timeout=SETTLE_SECONDS)
+    answer: dict[str, Any] = daemon.redactor.value(await terminal_search(app, **arguments))
+    return {"ok": True, **answer}
 
 
 async def _approvals(daemon: Daemon, hello: Hello) -> dict[str, Any]:
@@ -62,18 +98,27 @@ def status(daemon: Daemon) -> dict[str, Any]:
     if app is not None:
         answer["config_current"] = daemon.config_current
         answer["problems"] = [daemon.redactor.redact(problem) for problem in app.problems()]
+        answer["load"] = app.tracker.load(LOAD_SECONDS)
         answer["variables_differ"] = sorted(daemon.variables.differing)
-        answer["backends"] = [
-            {
-                "name": each.name,
-                "state": str(each.state),
-                "rss_bytes": each.rss,
-                "restarts": each.restarts,
-                "error": daemon.redactor.redact(each.error) if each.error else None,
-            }
-            for each in app.manager.statuses()
-        ]
+        answer["backends"] = backend_rows(app)
     return answer
+
+
+def backend_rows(app: App) -> list[dict[str, Any]]:
+    """What `status` shows of the backends."""
+    redact = app.chain.redactor.redact
+    return [
+        {
+            "name": each.name,
+            "state": str(each.state),
+            "rss_bytes": each.rss,
+            "restarts": each.restarts,
+            "calls_open": each.calls_open,
+            **app.tracker.latency(each.name),
+            "error": redact(each.error) if each.error else None,
+        }
+        for each in app.manager.statuses()
+    ]
 
 
 def _session(connection: Any) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from gatemini.daemon.listener import Listener, LockLost, peer_uid
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions import Sessions
 from gatemini.daemon.socket_streams import HELLO_SECONDS, first_line
+from gatemini.daemon.terminal.logs import BackendStderr, Levels
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
 from gatemini.proxy.places import STARTED, PlaceRefused
@@ -52,9 +53,13 @@ def run(listener: Listener, config: str | None, *, spawned: bool) -> int:
         handlers.append(logging.FileHandler(listener.place.log, encoding="utf-8"))
         os.chmod(listener.place.log, 0o600)
     start_log(redactor, LOG_FORMAT, *handlers)
+    levels = Levels()
+    for handler in handlers:
+        handler.addFilter(levels)
+    BackendStderr(listener.place, redactor).attach()
     started = f"{STARTED}{__version__} as process {os.getpid()} for {config or 'the demo'}"
     logger.info("%s", started)
-    daemon = Daemon(listener, config, redactor, spawned=spawned)
+    daemon = Daemon(listener, config, redactor, levels, spawned=spawned)
     anyio.run(daemon.serve)
     return daemon.code
 
@@ -68,11 +73,14 @@ def _cut_log(path: str) -> None:
 class Daemon:
     """One daemon. `app` is None until the configuration is loaded."""
 
-    def __init__(self, listener: Listener, config: str | None, redactor: Redactor, *, spawned: bool) -> None:
+    def __init__(
+        self, listener: Listener, config: str | None, redactor: Redactor, levels: Levels, *, spawned: bool
+    ) -> None:
         self.listener = listener
         self.place = listener.place
         self.config = Path(config) if config else None
         self.redactor = redactor
+        self.levels = levels
         self.spawned = spawned
         self.started = time.time()
         self.code = 0
@@ -132,8 +140,8 @@ class Daemon:
             self.config, environ=environ, redactor=self.redactor, serving=self.spawned
         ) as app:
             self.app = app
+            self.levels.set_base(app.loaded.config.log_level)
             app.approvals.console = True
-            logging.getLogger().setLevel(app.loaded.config.log_level.upper())
             for problem in app.problems():
                 logger.warning("%s", problem)
             self.answers = SavedAnswers(self.place.hello, app)
@@ -255,7 +263,9 @@ class Daemon:
             await self.ready.wait()
             most = self.app.loaded.config.daemon.max_sessions if self.app is not None else 0
             if self.app is None or len(self.connections) > most:
-                connection.tell("failed", reason=self.failure or f"{most} clients are connected already")
+                connection.tell(
+                    "failed", reason=self.failure or f"daemon.max_sessions ({most}) are connected already"
+                )
                 return
             self.variables.compare(hello.environ)
             self.outdated = _installed_version(hello.version)
@@ -278,6 +288,7 @@ class Daemon:
             self._keep_socket()
             await self._write_answers()
             self.sessions.sweep()
+            self.levels.expire()
             if self._may_end():
                 self.stop(restart=bool(self.outdated))
 

@@ -11,7 +11,7 @@ import anyio.to_thread
 from gatemini.chain.replay.journal import KEPT_SECONDS
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.kept_sessions import KeptSessions
-from gatemini.policy.principal import local
+from gatemini.policy.principal import TERMINAL, local
 from gatemini.protocol.client_session import Session
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class Sessions:
         """The session of this token, a new one where there is none."""
         token = hello.token
         if not token:
-            return self._app.new_session(local("socket"))
+            is_command = hello.arguments.get("terminal") is True
+            return self._app.new_session(local("cli", TERMINAL) if is_command else local("socket"))
         known = self._known.get(token)
         if known is None:
             known = self._known[token] = _Known(self._app.new_session(local("socket")))

@@ -99,6 +99,7 @@ def unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
     name = found[1]
     return (
         _keyword_argument(name, error)
+        or _renamed(name, error)
         or _host(name, context, error.source_line)
         or context.not_running(name)
         or _backend_or_tool(name, error, context)
@@ -141,6 +142,15 @@ def _keyword_argument(name: str, error: ErrorFacts) -> str | None:
     if found is None:
         return None
     return f"arguments have names only inside of an object: write ({{ {name}: {shorten(found[1].strip(), 30) or '…'} }})"
+
+
+def _renamed(name: str, error: ErrorFacts) -> str | None:
+    """`const { orders: list } = …`, and `orders` is used."""
+    pattern = (
+        rf"\b(?:const|let|var)\s*\{{[^{{}}=]*(?<![\w$]){re.escape(name)}\s*:\s*([A-Za-z_$][\w$]*)\s*[,}}]"
+    )
+    found = re.search(pattern, error.source[:SEARCHED_CHARS])
+    return f"{name} is called {found[1]} in this code" if found else None
 
 
 def _backend_or_tool(name: str, error: ErrorFacts, context: HintContext) -> str | None:

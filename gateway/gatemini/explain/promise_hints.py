@@ -20,6 +20,7 @@ _ASYNC_EACH = re.compile(r"\.forEach\(\s*async\b")
 _ASYNC_MAP = re.compile(
     r"(?<![\w$])([\w$]{1,80})\s{0,20}=\s{0,200}(?!await\b|Promise\b)(?:[^=;\n()]|\(\)){1,200}?\.(?:map|flatMap)\(\s*async\b"
 )
+_THEN = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=\s*[\w$]+\.[\w$]+\([^;\n]{0,300}\)\s{0,20}\.then\(")
 _COMBINED = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=\s*(Promise\.(?:all|allSettled|any|race))\(")
 _QUOTED_CODE = re.compile(r"""\s*("(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*;?\s*""", re.DOTALL)
 
@@ -58,8 +59,8 @@ def _array_awaited(line: str, context: HintContext) -> str | None:
 def _await_of_too_much(line: str, context: HintContext) -> str | None:
     names = "|".join(map(re.escape, context.backends)) or "(?!)"
     call = rf"(?:{names})(?:\.[\w$]+|\[[^\]]+\])\((?:[^()]|\([^()]*\))*\)"
-    if found := re.search(rf"\bawait\s+({call})\s*(?:\.|\[|\))", line):
-        after = line[found.end(1) :].strip().rstrip(";")
+    if found := re.search(rf"\bawait\s+\(?({call})\)?\s*(?:\.|\[|\))", line):
+        after = line[found.end(1) :].strip().rstrip(";").removeprefix(")" if f"({found[1]})" in line else "")
         if after[:1] in (".", "[") and not re.match(rf"\.\s*{_PROMISE_METHODS}", after):
             shown = f"(await {shorten(found[1], 60)}){shorten(after, 30)}"
             return f"`await` reaches only to the end of the expression: write `{shown}`"
@@ -102,6 +103,14 @@ def promise_notes(program: ProgramFacts, text: str, *, left_open: bool) -> list[
         notes.append(
             f".forEach (line {place(code, found.start())[0]}) does not wait for an async function: use "
             "`for (const x of xs)` with await, or `await Promise.all(xs.map(async (x) => …))`"
+        )
+    if "Promise.allSettled(" in code and "[null" in text and not re.search(r"\bvalue\b", code):
+        notes.append("Promise.allSettled gives {status, value} or {status, reason} for each: read .value")
+    later = _THEN.search(code) if left_open else None
+    if later and not re.search(rf"\bawait[^;\n]*(?<![\w$]){re.escape(later[1])}(?![\w$])", code):
+        line = place(code, later.start())[0]
+        notes.append(
+            f"{later[1]} (line {line}) is a promise that nothing waits for: write `{later[1]} = await …`"
         )
     mapped = _ASYNC_MAP.search(code) if left_open else None
     # Unless it is waited for further down, at once or one by one.

@@ -4,32 +4,58 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
+
+import orjson
 
 from gatemini.explain.error_facts import SEARCHED, HintContext, ProgramFacts
 from gatemini.explain.results.missing_members import OF_TEXT
 from gatemini.explain.source_lines import place
 from gatemini.explain.value_hints import tool_not_called
 
+MOST_LOOKED_AT: Final = 20
+"""Places of each kind: code may have thousands."""
+MOST_VALUE: Final = 64 * 1024
+"""Characters of a value that is parsed."""
+NEAR: Final = 2000
+"""Characters behind the head of a loop that are taken for its body."""
+
 _KEYS = re.compile(r"\bfor\s*\(\s*(?:const|let|var)\s+([\w$]+)\s+in\s")
 _BLOCK = re.compile(
-    r"\.(map|flatMap|filter|find|some|every|sort)\(\s*(\(?[\w$, ]*\)?\s*=>)\s*\{\s*([^{};()=]+?)\s*;?\s*\}\s*\)"
+    r"\.(map|flatMap)\(\s*(?:async\s*)?\(?[\w$, {}\[\]]{0,80}\)?\s*=>\s*\{((?:[^{}]|\{[^{}]{0,200}\}){0,400})\}\s*\)"
 )
+_COMPARED = re.compile(
+    r"\.(sort|toSorted)\(\s*\(\s*([\w$]+)\s*,\s*([\w$]+)\s*\)\s*=>\s*([\w$.]{1,80})\s*[<>]=?\s*([\w$.]{1,80})\s*\)"
+)
+_MOST = re.compile(r"\bMath\.(max|min)\(\s*([\w$][\w$.]{0,80})\.map\(")
 _NOT_CALLED = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=\s*await\s+[\w$]+\.[\w$]+\s*(?:;|\n|$)")
-_STATEMENTS: Final = re.compile(r"\b(?:return|throw|await|delete|continue|break)\b|\+\+|--|:|^$")
+_GIVES = re.compile(r"\b(?:return|throw)\b")
 
 
-def slips(program: ProgramFacts, context: HintContext) -> list[str]:
-    """A note for each slip that the text of the code shows for certain."""
+def slips(program: ProgramFacts, text: str, context: HintContext) -> list[str]:
+    """A note for each slip that the text of the code shows for certain; `text` is the value."""
     code = program.source[:SEARCHED]
-    return list(dict.fromkeys([*_keys(code), *_blocks(code), *_tools(code, context)]))
+    return list(
+        dict.fromkeys(
+            [
+                *_keys(code),
+                *_blocks(code, text),
+                *_numbers(code),
+                *_sorted_as_text(code, text),
+                *_tools(code, context),
+            ]
+        )
+    )
 
 
 def _keys(code: str) -> Iterator[str]:
     """`for (const p in people) p.name`, as Python loops."""
-    for found in _KEYS.finditer(code):
+    for found in islice(_KEYS.finditer(code), MOST_LOOKED_AT):
         name = found[1]
-        read = re.compile(rf"(?<![\w$.]){re.escape(name)}\.([\w$]+)").search(code, found.end())
+        read = re.compile(rf"(?<![\w$.]){re.escape(name)}\.([\w$]+)").search(
+            code, found.end(), found.end() + NEAR
+        )
         if read is not None and read[1] not in OF_TEXT:
             line = place(code, found.start())[0]
             yield (
@@ -38,16 +64,41 @@ def _keys(code: str) -> Iterator[str]:
             )
 
 
-def _blocks(code: str) -> Iterator[str]:
-    """`people.map((p) => { p.name })`."""
-    for found in _BLOCK.finditer(code):
-        if _STATEMENTS.search(found[3]) is None:
+def _blocks(code: str, text: str) -> Iterator[str]:
+    """`people.map((p) => { p.name })`, where the value has what that gives."""
+    if "[null" not in text:
+        return
+    for found in islice(_BLOCK.finditer(code), MOST_LOOKED_AT):
+        if _GIVES.search(found[2]) is None:
             line = place(code, found.start())[0]
-            yield f"the function in .{found[1]} (line {line}) returns nothing: write `{found[2]} {found[3]}` without braces"
+            yield f"the function in .{found[1]} (line {line}) has braces and no return, so that it gives undefined"
+
+
+def _numbers(code: str) -> Iterator[str]:
+    """`rows.sort((a, b) => a.n < b.n)` and `Math.max(rows.map(…))`."""
+    for found in islice(_COMPARED.finditer(code), MOST_LOOKED_AT):
+        line = place(code, found.start())[0]
+        yield (
+            f".{found[1]} (line {line}) needs a number below, of or above 0, and a comparison gives true or false: "
+            f"write `{found[5]} - {found[4]}`, or localeCompare for text"
+        )
+    for found in islice(_MOST.finditer(code), MOST_LOOKED_AT):
+        line = place(code, found.start())[0]
+        yield f"Math.{found[1]} (line {line}) takes numbers, not an array: write `Math.{found[1]}(...{found[2]}.map(…))`"
+
+
+def _sorted_as_text(code: str, text: str) -> Iterator[str]:
+    """`numbers.sort()`, where that shows in the value."""
+    if ".sort()" not in code or len(text) > MOST_VALUE or text[:1] != "[":
+        return
+    value = orjson.loads(text)
+    numbers = all(type(item) in (int, float) for item in value)
+    if numbers and value != sorted(value) and value == sorted(value, key=str):
+        yield ".sort() orders numbers as text (10 before 9): write `.sort((a, b) => a - b)`"
 
 
 def _tools(code: str, context: HintContext) -> Iterator[str]:
     """`const p = await box.people;`."""
-    for found in _NOT_CALLED.finditer(code):
+    for found in islice(_NOT_CALLED.finditer(code), MOST_LOOKED_AT):
         if said := tool_not_called(found[1], code, context):
             yield said

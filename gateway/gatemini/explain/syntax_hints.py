@@ -38,7 +38,7 @@ _LANGUAGES: Final = (
 )
 _JSON_CALL = re.compile(r"""\A\s*(?:\[?\s*\{\s*["']?tool["']?\s*:|tool:\s*\S+\s*\n\s*arguments:)""")
 _XML_CALL = re.compile(r"\A\s*<(?:invoke|function|tool|parameter)", re.I)
-_PROSE = re.compile(r"\s*(?:[-*] )?[A-Z][a-z']*(?: [\w'’,.-]+){2,}[.:!?]?\s*")
+_PROSE = re.compile(r"\s*(?:[-*] )?[A-Z][a-z']*[,.:!]?(?: [\w'’,.!?:-]+){2,}\s*")
 
 _IN_LINE: Final = (
     (r"&(?:amp|lt|gt|quot);", "the code came HTML-escaped: write &, < and > instead of &amp;, &lt; and &gt;"),

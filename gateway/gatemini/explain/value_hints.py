@@ -11,7 +11,7 @@ from typing import Final
 from gatemini.explain.error_facts import SEARCHED, ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.not_available import METHODS
 from gatemini.explain.results.call_values import PATH, THE_RESULT, Found, Long, find, how_to_read, lists_in
-from gatemini.explain.results.missing_members import missing_members, value_at
+from gatemini.explain.results.missing_members import OF_ARRAYS, OF_TEXT, missing_members, value_at
 from gatemini.text.shorten import closest, listed, shorten
 
 ON_LINE: Final = 1000
@@ -165,8 +165,10 @@ def member_of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
         return _null(found, whole, f"{whole}{optional}") or f"{whole} is {nothing}: {found}{_instead(found)}"
     if said := tool_not_called(whole, error.source, context) or _not_there(error, context):
         return said
-    parent = whole.rpartition(".")[0]
     root = re.split(r"[.\[]", whole)[0]
+    if re.search(rf"\bcatch\s*\(\s*{re.escape(root)}\b", error.source[:SEARCHED]):
+        return f"{whole} is {nothing}: the error of a call has message, tool, and often code and structured"
+    parent = whole.rpartition(".")[0]
     keys = f"Object.keys({parent}) to see what {parent} has"
     see = keys if parent and "(" not in parent else f"{root} to see its shape"
     return f"{whole} is {nothing} here: return {see}, or write {whole}{optional}"
@@ -217,7 +219,9 @@ def _instead(found: Found) -> str:
         return f"; {how}" if how else ""
     if isinstance(value, str) and (how := how_to_read(found)):
         return f"; {how}"
-    if member in _WRAPPERS and isinstance(value, list | str):
+    if member in _WRAPPERS and (
+        isinstance(value, str) or (isinstance(value, list) and len({*map(type, value)}) < 2)
+    ):
         return f": use {found.path} itself"
     if isinstance(value, list) and value and isinstance(value[0], dict) and member in value[0]:
         return f": its items have .{member}"
@@ -256,24 +260,26 @@ def no_function(error: ErrorFacts, context: HintContext) -> str | None:
     whole = _before(error, name)
     found = _of_reads(error, context, 0) or (find(whole, error.source, context) if whole else None)
     if found is not None and not found.rest:
-        said = _other_kind(found, name)
-        if said := said or (
-            f"{found} and has no function {name}: write {METHODS[name]}" if name in METHODS else ""
-        ):
+        if said := _other_kind(found, name):
             return said
+        if name in METHODS or name not in _KNOWN_METHODS | OF_ARRAYS | OF_TEXT:
+            return f"{found} and has no function {name}{_in_place_of(name)}"
     if whole and (said := tool_not_called(whole, error.source, context) or _page_of_rows(whole, error)):
         return said
     shown, see = whole or f"the value in front of .{name}", whole or "it"
-    if name in METHODS:
-        return f"{shown} has no function {name}: write {METHODS[name]}"
-    close = closest(name, _KNOWN_METHODS, LIKE_ENOUGH) if name not in _KNOWN_METHODS else []
-    if close:
-        return f"{shown} has no function {name}: did you mean {listed(close)}?"
-    if name not in _LIST_METHODS:
-        return f"{shown} has no function {name}: return {see} to see what it is"
+    if name in METHODS or name not in _LIST_METHODS:
+        return f"{shown} has no function {name}{_in_place_of(name) or f': return {see} to see what it is'}"
     if re.match(r"[\d\"'`\[{]", given) and name in _WITH_FUNCTION:
         return f"what .{name} is given is no function, or {shown} is no array"
     return f"{shown} is no array here: return {see} to see what it is (often the list is in a property such as .items)"
+
+
+def _in_place_of(method: str) -> str:
+    """What to write for a method that is not there, where that is known."""
+    if method in METHODS:
+        return f": write {METHODS[method]}"
+    close = closest(method, _KNOWN_METHODS, LIKE_ENOUGH) if method not in _KNOWN_METHODS else []
+    return f": did you mean {listed(close)}?" if close else ""
 
 
 def _other_kind(found: Found, method: str) -> str | None:

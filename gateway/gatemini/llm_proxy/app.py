@@ -20,7 +20,7 @@ from gatemini.llm_proxy.wire.formats import WIRES
 MOST_BYTES = 32 << 20
 """Of a request that is worked on; a larger one passes untouched."""
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
-BAD_GATEWAY, FORBIDDEN = 502, 403
+BAD_GATEWAY, BAD_REQUEST, FORBIDDEN = 502, 400, 403
 _JSON = [(b"content-type", b"application/json")]
 _PATHS: tuple[tuple[re.Pattern[str], Format], ...] = (
     (re.compile(r"/v1/chat/completions"), "openai"),
@@ -32,11 +32,18 @@ logger = logging.getLogger(__name__)
 
 
 class ProxyApp:
-    """Answers requests until the server stops it; `stop` runs then."""
+    """Answers requests between `start` and `stop`, which it calls when the server has begun and when it ends."""
 
-    def __init__(self, upstream: Upstream, exchange: Exchange, stop: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        exchange: Exchange,
+        start: Callable[[], None],
+        stop: Callable[[], Awaitable[None]],
+    ) -> None:
         self._upstream = upstream
         self._exchange = exchange
+        self._start = start
         self._stop = stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,6 +70,9 @@ class ProxyApp:
             if not _is_for_us(request):
                 error = {"error": {"message": f"Host: allowed are {', '.join(LOOPBACK_HOSTS)}"}}
                 await reply.whole(FORBIDDEN, _JSON, compact(error))
+            elif not _is_below(request.path):
+                error = {"error": {"message": "the path must begin with / and hold no . or .. as a part"}}
+                await reply.whole(BAD_REQUEST, _JSON, compact(error))
             elif format is None or request.field(b"content-encoding") is not None:
                 await relay(self._upstream, request, reply)
             else:
@@ -93,6 +103,8 @@ class ProxyApp:
             kind = (await receive())["type"]
             if kind == "lifespan.shutdown":
                 await self._stop()
+            else:
+                self._start()
             await send({"type": f"{kind}.complete"})
             if kind == "lifespan.shutdown":
                 return
@@ -113,6 +125,11 @@ def format_of(request: Any) -> Format | None:
     # Without server-sent events Gemini streams one JSON array.
     streamed = request.path.endswith(":streamGenerateContent")
     return None if streamed and b"alt=sse" not in request.query.split(b"&") else found
+
+
+def _is_below(path: str) -> bool:
+    """Whether a path, decoded, stays below that of the provider's address."""
+    return path.startswith("/") and {".", ".."}.isdisjoint(re.split(r"[/\\]", path))
 
 
 def _is_for_us(request: ClientRequest) -> bool:

@@ -28,7 +28,7 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     )
 )
-"""Fields about one connection only (RFC 9110, 7.6.1)."""
+"""Fields about one connection only, with those that `Connection` names (RFC 9110, 7.6.1)."""
 SESSION_FIELD = b"x-gatemini-session"
 ENCODINGS = b"accept-encoding"
 
@@ -56,8 +56,10 @@ class ClientRequest:
     @property
     def fields(self) -> Fields:
         """The fields for the provider: all but those of this connection, of this proxy, and the host."""
-        left_out = (*HOP_BY_HOP, SESSION_FIELD, b"host")
-        return [(name, value) for name, value in self.received if name not in left_out]
+        left_out = {SESSION_FIELD, b"host", b"expect"}
+        if any(name == b"transfer-encoding" for name, _ in self.received):
+            left_out.add(b"content-length")  # which does not count beside it (RFC 9112, 6.3)
+        return _of_no_connection(self.received, left_out)
 
     @property
     def fields_for_reading(self) -> Fields:
@@ -116,5 +118,11 @@ class Reply:
 
 def end_to_end(fields: Iterable[tuple[bytes, bytes]], *, changed_body: bool = False) -> Fields:
     """The fields of an answer for the client; those that describe the very bytes go where the body changes."""
-    left_out = {*HOP_BY_HOP, *((b"content-length", b"content-encoding") if changed_body else ())}
-    return [(name, value) for name, value in fields if name.lower() not in left_out]
+    return _of_no_connection(fields, {b"content-length", b"content-encoding"} if changed_body else set())
+
+
+def _of_no_connection(fields: Iterable[tuple[bytes, bytes]], left_out: set[bytes]) -> Fields:
+    found = list(fields)
+    named = b",".join(value for name, value in found if name.lower() == b"connection").lower().split(b",")
+    left_out |= HOP_BY_HOP | {name.strip() for name in named}
+    return [(name, value) for name, value in found if name.lower() not in left_out]

@@ -9,6 +9,7 @@ from typing import Any
 from gatemini.context import Fallback, Request, Session, ToolFilter, fetch_rows
 from gatemini.llm_proxy.wire.answer import ModelCall
 from gatemini.output.json.json_text import dump
+from gatemini.text.shorten import shorten
 
 MOST_FETCHES = 20
 """Repeats of one request for `fetch_rows`: 800 rows."""
@@ -70,9 +71,8 @@ class OwnTools:
         found = self.filter.add(self.request, self.session, names)
         for each, call in zip(found, searches, strict=True):
             known = each.closest is None
-            self._tried.append(
-                each.wanted if known else f"{each.wanted} (no such tool, the closest is {each.closest})"
-            )
+            shown = shorten(each.wanted, REASON_CHARS) or "no name"
+            self._tried.append(shown if known else f"{shown} (no such tool, the closest is {each.closest})")
             reason = _text(call, "reason")[:REASON_CHARS]
             self.fallbacks.append(Fallback(each.wanted[:REASON_CHARS], reason, known))
         return [each.text for each in found]

@@ -76,9 +76,11 @@ async def _serve(
                 await anyio.sleep(WRITE_SECONDS)
                 file.write()
 
-        server = _server(ProxyApp(upstream, Exchange(steps, predicting, upstream, totals), stop))
+        def start() -> None:  # not before, since the server has to handle signals by then
+            announce(json.dumps({"address": address_of(opened), "upstream": upstream.shown}))
+
+        server = _server(ProxyApp(upstream, Exchange(steps, predicting, upstream, totals), start, stop))
         tasks.start_soon(write)
-        announce(json.dumps({"address": address_of(opened), "upstream": upstream.shown}))
         await server.serve(sockets=[opened])
 
 

@@ -54,8 +54,11 @@ class Upstream:
             content = request.body()
         target = self._prefix + (request.raw_path if path is None else path)
         query = request.query if query is None else query
-        url = self._base.copy_with(raw_path=target + (b"?" + query if query else b""))
-        sent = httpx2.Request(request.method, url, headers=fields, content=content)
+        target += b"?" + query if query else b""
+        # A URL would be normalised, and its length limited.
+        sent = httpx2.Request(
+            request.method, self._base, headers=fields, content=content, extensions={"target": target}
+        )
         response = await self._client.send(sent, stream=True)
         try:
             yield response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,10 @@ IDENTITY_KEYS = ("id", "name", "title", "slug", "key", "label")
 IDENTITY_CHARS = 80
 LEAST_JSON, MOST_JSON = 256, 1 << 20
 """Characters of a text that is described as the JSON it holds."""
+LEAST_BASE64 = 1000
+_BASE64 = re.compile(
+    r"(?:data:[\w/+.;=-]{1,80},)?(?=[^a-z]{0,500}[a-z])(?=[^A-Z]{0,500}[A-Z])(?=[^0-9]{0,500}[0-9])[A-Za-z0-9+/_-]+={0,2}"
+)
 KEYS = 12
 """Keys of an object that are named."""
 ITEMS = "items"
@@ -40,6 +45,8 @@ def identity(value: Any) -> str | None:
 def described(value: Any) -> str:
     """One value: the keys of an object, the length of an array, the start of a string."""
     if isinstance(value, str):
+        if is_base64(value):
+            return f"base64 of {len(value) * 3 // 4:,} bytes"
         inner = json_inside(value)
         return f"string: {short(value)}" if inner is None else f"JSON as text: {described(inner)}"
     if isinstance(value, dict):
@@ -47,8 +54,14 @@ def described(value: Any) -> str:
         keys = keys_told(list(value))
         return f"{named}; {keys}" if named else keys
     if isinstance(value, list):
-        return f"array of {len(value)}"
+        rows = f", each with {keys_told(list(value[0]))}" if value and isinstance(value[0], dict) else ""
+        return f"array of {len(value)}{rows}"
     return dump(value)
+
+
+def is_base64(text: str) -> bool:
+    """Whether a long text is base64 throughout; a word of that length there is not."""
+    return len(text) >= LEAST_BASE64 and _BASE64.fullmatch(text) is not None
 
 
 def json_inside(text: str) -> Any:

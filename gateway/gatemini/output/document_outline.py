@@ -10,7 +10,15 @@ from typing import Any
 
 from msgspec import Raw
 
-from gatemini.output.describe_value import IDENTITY_KEYS, described, identity, json_inside, keys_told, kind
+from gatemini.output.describe_value import (
+    IDENTITY_KEYS,
+    described,
+    identity,
+    is_base64,
+    json_inside,
+    keys_told,
+    kind,
+)
 from gatemini.output.digest import summarise
 from gatemini.output.json import lazy_json as lazy
 from gatemini.output.json.lazy_json import size
@@ -127,7 +135,8 @@ class _Walk:
                 queue = [inner for branch in queue for inner in self._look(branch)]
         longest = sorted(self._long, key=lambda found: -found[0])[:MOST_SHOWN]
         read = [(path_text(path), lazy.string(raw)) for _, path, raw in longest]
-        texts = [(path, text) for path, text in read if json_inside(text) is None]  # escapes say little
+        # Neither JSON with its escapes nor base64 says much.
+        texts = [(path, text) for path, text in read if json_inside(text) is None and not is_base64(text)]
         pieces = shown_pieces([text for _, text in texts], self.room)
         paths = [path for path, _ in texts]
         self.texts = {path: piece for path, piece in zip(paths, pieces, strict=False) if piece}

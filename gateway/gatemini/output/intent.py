@@ -28,6 +28,12 @@ MOST_TERMS = 24
 NAMED_ROWS = 100
 """Records of which the names of fields are read."""
 _PARAGRAPH = re.compile(r"\n[ \t\r]*\n\s*")
+_BOUND = re.compile(
+    r"(?:[<>]=?|\b(?:over|above|under|below|than|least|most|between|before|after|since|until))\s*+[^\w\s]?\d[\d.,:-]*+"
+    r"(?:\s++(?:and|to)\s++[^\w\s]?\d[\d.,:-]*+)?",
+    re.I,
+)
+"""`over 95`, `between 10 and 12`: the records that meet it are others than those that hold the number."""
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 """Of JSON: four digits of a character, or one of `"\\/bfnrt`, of which none is a letter or digit."""
 
@@ -170,12 +176,13 @@ def filter_json(raw: Raw, intent: str) -> Filtered:
 
 
 def _matching_records(rows: list[Raw], intent: str) -> list[int]:
-    """The numbers of the records that match, by the words that tell one record from another.
+    """The numbers of the records that match, by the words that tell one record from another; numbers that records are
+    compared with do not.
 
     Names of fields are in most records whatever their values are; they decide only where no other word does.
     """
     lowered = _lowered(rows)
-    found = {word: _parts_with(word, lowered) for word in terms(intent)}
+    found = {word: _parts_with(word, lowered) for word in terms(_BOUND.sub(" ", intent))}
     telling = {word: numbers for word, numbers in found.items() if len(numbers) < len(lowered)}
     names = _lowered([Raw(lazy.written(key)) for key in _field_names(rows)])
     values = {word: numbers for word, numbers in telling.items() if not _parts_with(word, names)}

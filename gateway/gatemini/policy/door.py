@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gatemini.config.model.policy import PolicyConfig
@@ -21,11 +22,12 @@ from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts
 from gatemini.policy.flow.guard import FlowGuard
 from gatemini.policy.flow.labels import Held
+from gatemini.policy.grants import refusal_by
 from gatemini.policy.pins.pins import RULE as PIN
 from gatemini.policy.pins.pins import Pins
 from gatemini.policy.principal import Principal
+from gatemini.policy.rates import CallRates
 from gatemini.policy.reach import Reach
-from gatemini.policy.rules.globs import compile_globs, tool_names
 from gatemini.policy.rules.hints import HARMLESS
 from gatemini.policy.rules.rules import Rules
 from gatemini.policy.visibility import Listing, Listings
@@ -61,7 +63,14 @@ class Door:
         self.audit = audit
         self.pins = pins
         self.budgets = Budgets()
+        self.rates = CallRates()
+        self.owners: Mapping[str, str] = {}
+        """Registered backend → the session that alone may see it."""
+        self.always = False
+        """Whether it stays where nothing of a policy is configured: clients have grants and registrations of their own."""
         self.approvals = approvals or Approvals()
+        if audit is not None:
+            self.approvals.event = audit.event
         self.flow = FlowGuard()
         self._listings = Listings(self.visible)
         self.set_policy(policy)
@@ -175,21 +184,16 @@ class Door:
 
     def _session(self, facts: CallFacts) -> Decision | None:
         """Deny a call beyond the session's budgets. A composite tool counts by the calls that it makes."""
-        return None if facts.backend == COMPOSITE_BACKEND else self.budgets.refusal(facts)
+        if facts.backend == COMPOSITE_BACKEND:
+            return None
+        return self.budgets.refusal(facts) or self.rates.refusal(facts)
 
     def _grant(self, facts: CallFacts) -> Decision | None:
-        """Deny what the client's own grant leaves out."""
-        grant = facts.who.grant
-        if grant is None:
-            return None
-        names = tool_names(facts.backend, facts.tool, facts.qualified)
-        if grant.backends is not None and facts.backend not in grant.backends:
-            return Decision("deny", "the client's grant", f"it has no backend {spoken(facts.backend)}")
-        if grant.deny and any(map(compile_globs(grant.deny), names)):
-            return Decision("deny", "the client's grant", "it leaves this tool out")
-        if grant.allow is not None and not any(map(compile_globs(grant.allow), names)):
-            return Decision("deny", "the client's grant", "it does not have this tool")
-        return None
+        """Deny what the client's own grant leaves out, and what another session has registered."""
+        owner = self.owners.get(facts.backend)
+        if owner is not None and owner != (facts.session or facts.who.session):
+            return Decision("deny", "registration", "another session has registered this backend")
+        return None if facts.who.grant is None else refusal_by(facts.who.grant, facts)
 
     def _pins(self, facts: CallFacts) -> Decision | None:
         """Deny a tool that is not as it was approved."""
@@ -212,13 +216,15 @@ class Door:
 
     async def _approval(self, facts: CallFacts, decision: Decision, reach: Reach) -> None:
         """Wait for a person's approval. Raises ApprovalDenied or ApprovalPending."""
+        if self.audit is not None:
+            self.audit.decision(facts, decision, revision=self.revision)
         reads = self.flow.held(facts.session).sentences() if self.flow.on else ()
         await self.approvals.approve(facts, decision, self.revision, reach, reads)
 
     def _warned(self, facts: CallFacts, decision: Decision) -> Decision:
         """Return the decision with the guard's objection where `policy.flow: warn` lets the call pass."""
-        objection = self.flow.objection(facts)
-        if objection is None or objection.action != "allow":
+        objection = self.flow.objection(facts) if self.flow.config.flow == "warn" else None
+        if objection is None:
             return decision
         logger.warning("%s: %s (policy.flow: warn)", facts.qualified, objection.reason)
         return replace(decision, rule=f"{decision.rule}, {objection.rule}", reason=objection.reason)
@@ -237,12 +243,14 @@ class Door:
         """Count an admitted call towards the session's budgets."""
         if facts.backend != COMPOSITE_BACKEND:
             self.budgets.count(facts)
+            self.rates.count(facts)
 
     async def _intent(self, admission: Admission) -> None:
         """Write the intent record, without which nothing leaves under `on_failure: block`: then it raises AuditFailed."""
         if self.audit is not None:
             facts, decision = admission.facts, admission.decision
-            admission.seq = await self.audit.intent(facts, decision, revision=self.revision)
+            labels = self.flow.held(facts.session).names() if self.flow.on else ()
+            admission.seq = await self.audit.intent(facts, decision, revision=self.revision, labels=labels)
 
     def _label(self, admission: Admission, end: CallEnd) -> None:
         """Add the labels of what was read to the session's."""
@@ -251,7 +259,8 @@ class Door:
     def _outcome(self, admission: Admission, end: CallEnd) -> None:
         """Write the outcome record."""
         if self.audit is not None:
-            self.audit.outcome(admission.seq or 0, admission.facts, end)
+            labels = self.flow.sources(admission.facts) if self.flow.on else ()
+            self.audit.outcome(admission.seq or 0, admission.facts, end, labels=labels)
 
     def begin_session(self, session: str) -> Held | None:
         """Begin a session; return the labels that it will gather, None where none are gathered."""
@@ -279,7 +288,7 @@ def door_of(
     pins: Pins | None = None,
 ) -> Door | None:
     """Return the door for a configuration: the one before with its new rules, or None where nothing is to be decided."""
-    if policy is None and audit is None:
+    if policy is None and audit is None and not (before is not None and before.always):
         return None
     policy = policy or PolicyConfig()
     door = before or Door(policy, approvals, audit=audit, pins=pins)

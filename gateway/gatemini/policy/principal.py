@@ -13,11 +13,16 @@ Transport = Literal["stdio", "socket", "http", "cli"]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The limits of one client's grant over HTTP: globs of tools, and names of backends. None: no limit."""
+    """The limits of one client's grant over HTTP: globs of tools, and names of backends.
 
-    allow: tuple[str, ...] | None = None
+    A tool must match a glob of each list in `allow` and none of `deny`. `backends` and `calls_per_minute` of None are no
+    limit.
+    """
+
+    allow: tuple[tuple[str, ...], ...] = ()
     deny: tuple[str, ...] = ()
     backends: frozenset[str] | None = None
+    calls_per_minute: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,8 @@ class Principal:
     scopes: frozenset[str] = frozenset()
     transport: Transport = "stdio"
     grant: Grant | None = None
+    session: str = ""
+    """The session in which it finds what was registered there; "" where sessions share all backends."""
     claims: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The checked claims of its token, for expressions of rules."""
 
@@ -43,5 +50,7 @@ def local(transport: Transport, client: str = "") -> Principal:
     return Principal(_user(), client, transport=transport)
 
 
+TERMINAL = "gatemini"
+"""The client's name of commands in the terminal."""
 NOBODY = Principal("nobody")
 """For calls without a client, which only tests make."""

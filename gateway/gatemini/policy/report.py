@@ -14,6 +14,7 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, 
 from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, Json, Tool, member
 from gatemini.policy.door import Door
 from gatemini.policy.facts import Hints
+from gatemini.policy.flow.guard import only_unknown
 from gatemini.policy.rules.globs import tool_names
 from gatemini.policy.rules.rules import NOT_READ_ONLY, CompiledRule, Rules
 
@@ -25,6 +26,7 @@ def report(config: Config, tools: Iterable[Tool], backends: Mapping[str, Json]) 
     """
     policy = config.policy or PolicyConfig()
     door = Door(policy)
+    tools = list(tools)
     known = sorted([*tools, *_members(config)], key=lambda tool: (tool.qualified, tool.backend))
     rows = [_row(door, tool) for tool in known]
     used = {step["rule"] for row in rows for step in row["decisions"]}
@@ -33,6 +35,15 @@ def report(config: Config, tools: Iterable[Tool], backends: Mapping[str, Json]) 
         "read_only": policy.read_only,
         "trust_annotations": list(policy.trust_annotations),
         "budgets": policy.budgets.model_dump(exclude_none=True),
+        "profile": config.profile,
+        "profile_exceptions": dict(sorted(config.profile_exceptions.items())),
+        "approvals": policy.approvals.model_dump(mode="json", exclude_none=True),
+        "flow": {
+            "flow": policy.flow,
+            "labels": policy.labels.model_dump(mode="json"),
+            "declassify": [rule.model_dump(mode="json") for rule in policy.declassify],
+            "untrusted_only_since_unknown": only_unknown(tools, door.rules.hints),
+        },
         "registration": config.registration.model_dump(mode="json"),
         "backends": {name: dict(backends[name]) for name in sorted(backends)},
         "composite_tools": {

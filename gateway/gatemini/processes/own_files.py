@@ -28,17 +28,28 @@ def read_own(path: Path, limit: int) -> bytes:
 
 
 def others_may_write(path: Path) -> bool:
-    """Whether the group or everybody may change a file."""
+    """Whether the group or everybody may change a file; of a folder, whether everybody may replace what is in it."""
     try:
-        return os.name == "posix" and bool(path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+        mode = path.stat().st_mode if os.name == "posix" else 0
     except OSError:
         return False
+    if stat.S_ISDIR(mode):  # the sticky bit keeps files for their owners, as in /tmp
+        return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
+    return bool(mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
-def replace_own(path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = False) -> None:
+def replace_own(
+    path: Path,
+    data: bytes,
+    *,
+    mode: int = 0o600,
+    owner: tuple[int, int] | None = None,
+    lasting: bool = False,
+) -> None:
     """Write a temporary file beside `path` and rename it; a missing folder is made for its owner alone.
 
-    `lasting`: flush to the disk before the rename. Raises OSError and then leaves nothing behind.
+    `owner`: user and group that the file is to have, where those are not ours. `lasting`: flush to the disk before the
+    rename. Raises OSError and then leaves nothing behind.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # mkstemp makes the file readable by this user only, from the beginning.
@@ -49,6 +60,10 @@ def replace_own(path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = F
             if lasting:
                 file.flush()
                 os.fsync(file.fileno())
+        if owner is not None and os.name == "posix":
+            made = os.stat(temporary)
+            if (made.st_uid, made.st_gid) != owner:
+                os.chown(temporary, *owner)
         if mode != 0o600:
             os.chmod(temporary, mode)
         os.replace(temporary, path)

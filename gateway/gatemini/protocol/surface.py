@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio.to_thread
 
 from gatemini.backends.calls.callers import AskFn
 from gatemini.backends.manager import Manager
-from gatemini.chain.client import NO_CLIENT, ChainClient
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.discovery.search.index import SearchIndex
 from gatemini.model import Json
 from gatemini.protocol.client_session import Session
@@ -66,6 +67,8 @@ class Surface:
         self._definitions: list[Json] | None = None
         self.on_chain: Callable[[str | int | None, str], None] | None = None
         """Receives the id of a request and the id of the chain that it has started."""
+        self.on_call: Callable[[CallRecord], None] | None = None
+        """Receives each finished call to a backend."""
 
     def tool_definitions(self) -> list[Json]:
         """Return the seven meta-tools; fixed for the connection, since a change would break prompt caches."""
@@ -74,12 +77,18 @@ class Surface:
             self._definitions = self.redactor.value(self._tools.catalog.definitions(shown))
         return self._definitions
 
+    def renew_definitions(self) -> None:
+        """Let the next list of tools say what is there now, for clients that connect anew to the same session."""
+        self._definitions = None
+
     def instructions(self) -> str:
         shown = self._tools.chain.listing(self.session.who).registry
         return self.redactor.redact(instructions(self._tools.catalog.inventory(shown)))
 
     async def call_tool(self, name: str, arguments: Any, client: ChainClient = NO_CLIENT) -> Json:
         """Return the MCP result of a meta-tool; failures have `isError`. `client` receives requests and notifications."""
+        if self.on_call is not None:
+            client = replace(client, on_call_done=_each(self.on_call, client.on_call_done))
         return await self._tools.call(name, arguments, self.session, client)
 
     def tells_begin(self, request: str | int | None) -> Callable[[str], None] | None:
@@ -156,3 +165,14 @@ class Surface:
         """Return (values for an argument of a template or prompt, how many there are in all)."""
         values, total = complete(self._view(self.session), argument, value)
         return [self.redactor.redact(found) for found in values], total
+
+
+def _each(
+    first: Callable[[CallRecord], None], second: Callable[[CallRecord], None] | None
+) -> Callable[[CallRecord], None]:
+    def both(record: CallRecord) -> None:
+        first(record)
+        if second is not None:
+            second(record)
+
+    return both

@@ -15,7 +15,7 @@ from gatemini.chain.answer import well_formed
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.chain.run import ChainRequest, run_chain
 from gatemini.chain.services import ChainServices
-from gatemini.config.model.schema import SandboxConfig
+from gatemini.config.model.schema import OutputConfig, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.history import SearchHistory
 from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
@@ -85,6 +85,11 @@ class MetaTools:
         self.tracker.record_answer(counted, max(processed, returned), returned, session.id)
         return result
 
+    def unreduced(self) -> MetaTools:
+        """Return tools that show results of chains whole, for a client that leaves with its answer."""
+        output = OutputConfig(auto_chunk_json=False, smart_truncation=False, table=False)
+        return replace(self, config=self.config.model_copy(update={"output": output}))
+
     def count_answer(self, name: str, returned: int, session: Session) -> None:
         """Count bytes that the model reads from something other than a tool."""
         self.tracker.record_answer(name, returned, returned, session.id, called=False)
@@ -114,10 +119,12 @@ class MetaTools:
             return answer.result, answer.bytes_in
         if name == REGISTER_MANUAL:
             with recorded(self.chain.door, name, arguments, session):
-                return _json_result(await self.registration.register(arguments, client.caller)), 0
+                return _json_result(
+                    await self.registration.register(arguments, client.caller, session.who)
+                ), 0
         if name == DEREGISTER_MANUAL:
             with recorded(self.chain.door, name, arguments, session):
-                return _json_result(await self.registration.deregister(arguments)), 0
+                return _json_result(await self.registration.deregister(arguments, session.who)), 0
         raise InvalidRequest(
             f"there is no tool '{shorten(visible(name), 80)}' here",
             hint=f"the tools are {', '.join(META_TOOLS)}; backend tools are called inside call_tool_chain",

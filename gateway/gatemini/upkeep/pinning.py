@@ -14,6 +14,7 @@ from gatemini.backends.status import BackendStatus
 from gatemini.config.load import Loaded
 from gatemini.config.model.policy import PINS_FILE
 from gatemini.config.model.schema import BackendConfig
+from gatemini.config.profile import LOCKED
 from gatemini.config.variables.redaction import Redactor
 from gatemini.errors import ConfigError
 from gatemini.model import Offer, Tool
@@ -36,6 +37,7 @@ class Pinning:
             (loaded.source or Path(PINS_FILE)).absolute().with_name(PINS_FILE),
             redact=redactor.redact,
             record=None if audit is None else audit.event,
+            trusts_first_use=loaded.config.profile != LOCKED,
         )
         self._manager = manager
         self._written: dict[str, BackendConfig] = {}

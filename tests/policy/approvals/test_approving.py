@@ -11,14 +11,18 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
-from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
 
 from fixtures.direct import run_chain, text_of
 from fixtures.running import client_of, running_app
+from fixtures.webhook import KEY, Received, Reply, webhook
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
+from gatemini.config.model.schema import CompositeTool
 from gatemini.policy.approvals import asking
 from gatemini.policy.approvals.grants import Approval, NotDecided, State
+from gatemini.policy.approvals.webhook import Webhook
 from gatemini.policy.decision import CHANNELS, Ask
 from gatemini.policy.door import door_of
 from gatemini.protocol.client_session import Session
@@ -230,6 +234,67 @@ async def test_other_calls_finish_before_the_chain_ends(app: App) -> None:
     assert "done 3" in text
 
 
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        (
+            "return await Promise.race([demo.write({ key: 'a', value: 1 }), sleep(50).then(() => 'slept')])",
+            "slept",
+        ),
+        ("demo.write({ key: 'a', value: 1 }); return 'unawaited'", "unawaited"),
+    ],
+)
+async def test_a_chain_that_does_not_wait_for_the_call_ends_with_its_value(
+    app: App, code: str, value: str
+) -> None:
+    async with client_of(app) as client:
+        result = await run_chain(client, code)
+        assert text_of(result) == value
+        assert "demo.write waits for an approval: apr_" in everything(result)
+        assert await written(client) == []
+
+
+async def test_code_does_not_catch_that_an_approval_is_open(app: App) -> None:
+    code = "try { await demo.write({ key: 'a', value: 1 }); } catch { return 'caught'; } finally { console.log('end'); }"
+    async with client_of(app) as client:
+        text = everything(await run_chain(client, code))
+    assert text.startswith("ApprovalPending")
+    assert "caught" not in text.partition("HINT")[0]
+
+
+STORE = """const n = (await demo.stats({})).writes;
+await demo.add({ a: n, b: 1 });
+await demo.write({ key: args.key, value: n });
+return "stored";"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["return await composite.store({ key: 'a' })", '{"tool": "composite.store", "arguments": {"key": "a"}}'],
+)
+async def test_a_composite_tool_goes_on_where_it_waited(app: App, code: str) -> None:
+    app.set_composite_tools({"store": CompositeTool(code=STORE)})
+    async with client_of(app) as client:
+        text = everything(await run_chain(client, code))
+        assert text.startswith("ApprovalPending: composite.store: demo.write waits for an approval: apr_")
+        ident = text.partition("`// @resume ")[2].partition("`")[0]
+        (approval,) = app.approvals.opened()
+        grant(app, approval)
+        result = await run_chain(client, f"// @resume {ident}\n{code}")
+        assert text_of(result) == "stored", everything(result)
+        stats = json.loads(text_of(await run_chain(client, "return await demo.stats({})")))
+        assert list(stats["written"]) == ["a"]
+        assert stats["calls"]["add"] == 1
+
+
+async def test_of_many_open_approvals_some_are_named(app: App) -> None:
+    async with client_of(app) as client:
+        text = everything(await run_chain(client, script(*"abcdefgh")))
+    assert text.startswith("ApprovalPending: 8 calls wait for approvals: ")
+    assert " and 3 more\nHINT: ask the user to run `gatemini approve`, then resume the chain" in text
+    assert len(app.approvals.opened()) == 8
+
+
 async def test_a_watching_console_decides_while_the_chain_waits(app: App) -> None:
     results: list[CallToolResult] = []
     async with client_of(app) as client, anyio.create_task_group() as tasks:
@@ -378,6 +443,67 @@ async def test_a_grant_admits_nothing_but_its_call(app: App, attack: Attack) -> 
         await granted(app, client)
         assert "ApprovalPending" in everything(await attack(app, client))
         assert set(await written(client)) <= {"a"}
+
+
+async def asked(client: Client, code: str, **more: Any) -> CallToolResult | InputRequiredResult:
+    """One call of a client of 2026-07-28 that answers by itself."""
+    return await client.session.call_tool(
+        "call_tool_chain", {"code": code}, allow_input_required=True, **more
+    )
+
+
+async def test_an_answer_of_the_client_counts_once_and_for_its_code(app: App) -> None:
+    async def unused(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
+        raise AssertionError
+
+    async with client_of(app, elicitation_callback=unused) as client:
+        first = await asked(client, call("a"))
+        assert isinstance(first, InputRequiredResult)
+        yes: Any = {key: ElicitResult(action="accept", content={}) for key in first.input_requests or {}}
+        state = {"input_responses": yes, "request_state": first.request_state}
+        with pytest.raises(MCPError):
+            await asked(client, call("b"), **state)
+        with pytest.raises(MCPError):
+            await asked(client, call("a"), input_responses=yes, request_state="forged")
+        done = await asked(client, call("a"), **state)
+        assert isinstance(done, CallToolResult)
+        assert not done.is_error
+        with pytest.raises(MCPError):
+            await asked(client, call("a"), **state)
+        for answers in ({}, {"q1": ElicitResult(action="accept", content={})}):
+            again = await asked(client, call("a"), input_responses=answers)
+            assert isinstance(again, InputRequiredResult)
+        assert await written_by(app, client) == ["a"]
+
+
+async def written_by(app: App, client: Client) -> list[str]:
+    """What a client that cannot be asked sees of the same session's backend."""
+    del client
+    async with client_of(app) as other:
+        return await written(other)
+
+
+async def test_an_answer_of_a_webhook_for_another_call_grants_nothing(app: App) -> None:
+    def other_call(request: Received) -> Reply:
+        return request.signed(request.decided(id="apr_0000000000000000"))
+
+    def other_arguments(request: Received) -> Reply:
+        return request.signed(request.decided(arguments_sha256="0" * 64))
+
+    def unsigned(request: Received) -> Reply:
+        return 200, {}, json.dumps(request.decided()).encode()
+
+    asks(app, Ask(via=("webhook", "console")))
+    async with client_of(app) as client:
+        for wrong in (other_call, other_arguments, unsigned):
+            with webhook(wrong) as (url, received):
+                app.approvals.webhook = Webhook(url, KEY)
+                assert everything(await run_chain(client, call("a"))).startswith("ApprovalPending")
+                assert len(received) == 1
+        assert await written(client) == []
+        with webhook(lambda r: r.signed(r.decided())) as (url, _):
+            app.approvals.webhook = Webhook(url, KEY)
+            assert not (await run_chain(client, call("a"))).is_error
 
 
 async def test_a_policy_that_changes_while_a_call_waits_is_asked_about_anew(app: App) -> None:

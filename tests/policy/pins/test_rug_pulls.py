@@ -361,6 +361,18 @@ async def test_under_warn_what_changed_is_shown_and_reported(server: Server) -> 
         assert "files.read: its description changed and 1 more; it is shown all the same" in problem
 
 
+async def test_under_locked_nothing_is_approved_by_being_seen(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    top: dict[str, Any] = {
+        "profile": "locked",
+        "profile_exceptions": {"policy.pins": "a trial"},
+        "policy": {"pins": "warn"},
+    }
+    async with running_app(tmp_path, server.backends, **top) as app:
+        assert "it has never been approved" in app.problems()[0]
+    assert not (tmp_path / "gatemini.lock.yaml").exists()
+
+
 async def test_approving_in_the_lock_file_shows_the_tool_again(server: Server) -> None:
     async with gateway(server, "enforce") as app:
         another_description(server.said)

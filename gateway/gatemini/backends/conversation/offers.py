@@ -51,18 +51,26 @@ async def list_offers(ask: Ask, config: BackendConfig, capabilities: Json) -> li
 
 async def _entries(ask: Ask, config: BackendConfig, method: str, key: str) -> AsyncIterator[Offer]:
     cursor: Any = None
+    asked: list[Any] = []
+    pages: list[Any] = []
     count = 0
-    for _ in range(MAX_PAGES):
-        reply = await ask(method, {} if cursor is None else {"cursor": cursor})
-        page = as_object(reply.result)
+    while len(asked) < MAX_PAGES and cursor not in asked:
+        try:
+            page = as_object((await ask(method, {} if not asked else {"cursor": cursor})).result)
+        except BackendError:
+            if not asked:
+                raise
+            return  # what was listed before stays
+        if cursor == "" and page.get(key) in pages:
+            return  # this server writes "" for the end and takes it for the beginning
+        pages.append(page.get(key))
         for offer in _offers(config, key, page.get(key)):
             yield offer
             count += 1
             if count == MAX_OFFERS:
                 return
-        if page.get("nextCursor") in (None, "", cursor):
-            return
-        cursor = page["nextCursor"]
+        asked.append(cursor)
+        cursor = None if page.get("nextCursor") is False else page.get("nextCursor")
 
 
 def _offers(config: BackendConfig, key: str, entries: Any) -> Iterator[Offer]:
@@ -108,7 +116,7 @@ def _text(entry: Json, key: str) -> str:
 def _distinct(offers: list[Offer]) -> list[Offer]:
     """Return offers with different names: of several resources with one name, the later ones are named by address."""
     taken: dict[str, Offer] = {}
-    for offer in offers:
+    for offer in {(offer.kind, offer.uri, offer.name): offer for offer in offers}.values():
         name = offer.name if offer.name not in taken else offer.uri or f"{offer.name} ({offer.kind})"
         taken.setdefault(name, offer.renamed(name))
     return list(taken.values())

@@ -104,9 +104,12 @@ def session_ended(
 
     A `stateless` server that now wants one was replaced by another, which may have run the call.
     """
-    # 404 is what the protocol requires; some servers send 400, which may mean anything else too.
-    speaks_of_it = response.status_code in (400, 404) and b"session" in body.lower()
-    if not speaks_of_it and (stateless or response.status_code != 404):
+    # 404 is what the protocol requires; some servers send 400 (the TypeScript SDK: "Server not initialized") or 401
+    # (rmcp), which may mean anything else too.
+    status, text = response.status_code, body.lower()
+    speaks_of_it = status in (400, 404) or (status == 401 and "www-authenticate" not in response.headers)
+    speaks_of_it = speaks_of_it and (b"session" in text or b"not initialized" in text)
+    if not speaks_of_it and (stateless or status not in (404, 410)):
         return None
     return BackendCrashed(
         f"{name} has ended our session (HTTP {response.status_code}){said(response, body, quote)}",

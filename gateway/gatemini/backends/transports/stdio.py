@@ -45,6 +45,8 @@ INPUT_CLOSED_SECONDS = 1.0
 give the gateway itself two seconds."""
 
 logger = logging.getLogger(__name__)
+STDERR_LOG = logging.getLogger("gatemini.backends.stderr")
+"""Has each line that a backend writes to stderr: the backend's name, the text."""
 
 
 class StdioLink(Link):
@@ -162,7 +164,7 @@ class StdioLink(Link):
     def _keep(self, line: bytes) -> None:
         text = shorten(line.decode("utf-8", "replace").rstrip("\r"), STDERR_LINE_CHARS)
         self._stderr.append(text)
-        logger.debug("%s: %s", self._name, text)
+        STDERR_LOG.debug("%s: %s", self._name, text)
 
     def _junk(self, line: bytes) -> None:
         logger.debug("%s wrote a line that is no JSON-RPC: %r", self._name, line[:200])

@@ -81,8 +81,9 @@ def _must(fault: ValidationError) -> str:
         case "enum":
             allowed = ", ".join(dumps(item) for item in rule[:12])
             more = f", … ({len(rule)} in all)" if len(rule) > 12 else ""
-            close = difflib.get_close_matches(str(value), [str(item) for item in rule[:500]], 1, 0.6)
-            guess = f' (did you mean "{close[0]}"?)' if close else ""
+            lowered = {str(item).lower(): item for item in reversed(rule[:500])}
+            close = difflib.get_close_matches(str(value).lower(), list(lowered), 1, 0.6)
+            guess = f' (did you mean "{lowered[close[0]]}"?)' if close else ""
             return f"must be one of {allowed}{more}, got {shown_value(value)}{guess}"
         case "const":
             return f"must be {shown_value(rule)}, got {shown_value(value)}"

@@ -251,15 +251,16 @@ def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:
     if not (missing or unknown or other):
         return []
     known = _parameter_order(tool)
-    extra = [name for name in arguments if name not in known]
-    sentences = [(name, _missing_sentence(name, extra)) for name in missing]
+    extra = [name for name in arguments if name not in known and name not in unknown]
+    pair = len(missing) == len(extra) == 1 and not other  # then no other name can be meant
+    sentences = [(name, _missing_sentence(name, extra, 0.0 if pair else 0.6)) for name in missing]
     free = [name for name in known if name not in arguments]
     sentences += [(name, _unknown_sentence(name, free)) for name in unknown]
     return list(dict.fromkeys(sentences + other))
 
 
-def _missing_sentence(name: str, extra: Sequence[str]) -> str:
-    close = _nearest(name, list(extra)[:50], 0.6)
+def _missing_sentence(name: str, extra: Sequence[str], least: float) -> str:
+    close = _nearest(name, list(extra)[:50], least)
     return f'required "{name}" is missing' + (f' (there is "{close}")' if close else "")
 
 

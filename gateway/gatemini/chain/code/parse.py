@@ -155,9 +155,9 @@ def _json_call(entry: Any, where: str) -> JsonCall:
     hint = 'a call is {"tool": "backend.tool", "arguments": {…}}'
     if not isinstance(entry, dict) or not entry:
         raise CodeError(f"{where} calls nothing", hint=hint)
-    other = next((key for key in entry if key.lower() in _MEANT), None)
-    if other is not None:
-        hint = f'write "{_MEANT[other.lower()]}" instead of "{other}"'
+    meant = [f'"{_MEANT[key.lower()]}" instead of "{key}"' for key in entry if key.lower() in _MEANT]
+    if meant:
+        hint = f"write {' and '.join(meant[:2])}"
     if not isinstance(entry.get("tool"), str) or not entry["tool"]:
         has = ", ".join(str(key)[:40] for key in list(entry)[:8])
         raise CodeError(f'{where} is not a call: it has no string "tool" (its keys: {has})', hint=hint)

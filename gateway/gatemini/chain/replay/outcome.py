@@ -6,6 +6,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from gatemini.errors import (
+    ApprovalPending,
+    AuditFailed,
+    BackendError,
+    BackendProtocol,
+    ChainTimeout,
+    GateminiError,
+    ResultTooLarge,
+)
 from gatemini.model import Json
 from gatemini.output.json.javascript_json import dumps
 
@@ -23,6 +32,17 @@ class Fate(Enum):
     """No answer because the chain's time was over."""
     HELD = auto()
     """Not sent, since its approval is still open: the code gets no answer, and a resumed chain makes the call."""
+
+
+def fate_of(error: GateminiError, *, in_time: bool) -> Fate:
+    """Return how far a call came that ended with an error; `in_time`: the chain's deadline is not the cause."""
+    if isinstance(error, BackendProtocol | ResultTooLarge) and error.sent:
+        return Fate.ANSWERED
+    if isinstance(error, ApprovalPending):
+        return Fate.HELD
+    if not isinstance(error, BackendError | ChainTimeout | AuditFailed):
+        return Fate.ANSWERED  # refused before it was sent: it would be refused again
+    return Fate.FAILED if in_time else Fate.CUT
 
 
 @dataclass(frozen=True, slots=True)

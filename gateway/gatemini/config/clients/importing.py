@@ -13,16 +13,16 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from gatemini.config.clients.inline_secrets import InlineSecret, find_secrets, without_secrets
+from gatemini.config.clients.inline_secrets import InlineSecret, Keep, find_secrets, without_secrets
+from gatemini.config.clients.masking import masked
 from gatemini.config.clients.read import ClientContext, client_entries, is_client_document
 from gatemini.config.clients.table import Source
 from gatemini.config.documents.document import read_document
 from gatemini.config.documents.yaml_edit import Edited, add_backends
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
-from gatemini.config.problems import dotted, explain
+from gatemini.config.problems import KeyPath, dotted, explain
 from gatemini.config.variables.interpolate import Segment, TemplateError, parse_template
-from gatemini.config.variables.store import SecretStore
 from gatemini.errors import ConfigError
 
 Status = Literal["new", "same", "renamed", "self", "unusable"]
@@ -38,6 +38,8 @@ class ImportItem:
     status: Status
     detail: str = ""
     raw: dict[str, Any] = field(default_factory=dict, repr=False)
+    key: str = ""
+    """Its name in the client's file."""
     notes: list[str] = field(default_factory=list)
     secrets: list[InlineSecret] = field(default_factory=list)
 
@@ -74,8 +76,13 @@ class ImportPlan:
         return [item for item in self.items if item.wanted]
 
 
-def plan_import(sources: Iterable[Source], target: Path, context: ClientContext) -> ImportPlan:
-    """What an import does. Nothing is written; different servers of one name are kept under two names."""
+def plan_import(
+    sources: Iterable[Source], target: Path, context: ClientContext, *, section: KeyPath | None = None
+) -> ImportPlan:
+    """What an import does. Nothing is written; different servers of one name are kept under two names.
+
+    `section`: only the servers of this mapping, so not those of single projects.
+    """
     plan = ImportPlan()
     known = _existing(target)
     for source in sources:
@@ -88,7 +95,8 @@ def plan_import(sources: Iterable[Source], target: Path, context: ClientContext)
         if not is_client_document(document):
             continue
         for entry in client_entries(document, context, every_project=True):
-            plan.items.append(_item(entry, source, known))
+            if section is None or entry.prefix[:-1] == section:
+                plan.items.append(_item(entry, source, known))
     return plan
 
 
@@ -107,7 +115,7 @@ def _existing(target: Path) -> dict[str, dict[str, Any]]:
 def _item(entry: Entry, source: Source, known: dict[str, dict[str, Any]]) -> ImportItem:
     line = entry.document.line(entry.prefix)
     where = f"{source.path}:{line}" if line else str(source.path)
-    item = ImportItem(entry.name, source.client, where, "new")
+    item = ImportItem(entry.name, source.client, where, "new", key=str(entry.prefix[-1]))
     item.notes = [p.found for p in entry.notes if p.severity == "warning"]
     if entry.prefix[0] == "projects":
         item.notes.append(f"there only in the project {entry.prefix[1]}")
@@ -119,6 +127,11 @@ def _item(entry: Entry, source: Source, known: dict[str, dict[str, Any]]) -> Imp
         return item
     item.raw = {key: _native(value, entry) for key, value in entry.raw.items()}
     errors = [p.reason() for p in entry.notes if p.severity == "error"] + _model_errors(entry)
+    errors += [
+        f"{fault.found}. {fault.remedy}"
+        for fault in entry.document.faults
+        if entry.prefix[: len(fault.path)] == fault.path or fault.path[: len(entry.prefix)] == entry.prefix
+    ]
     if errors:
         item.status, item.detail = "unusable", "; ".join(dict.fromkeys(errors))
         return item
@@ -199,14 +212,20 @@ def plan_text(plan: ImportPlan, target: Path) -> Edited:
     return add_backends(target, {item.name: item.raw for item in plan.wanted})
 
 
-def move_secrets(plan: ImportPlan, store: SecretStore, *, write: bool) -> list[str]:
-    """Put values written in clear into the store; the items then say `${input:NAME}`. Returns the names."""
+def shown_text(plan: ImportPlan, target: Path) -> Edited:
+    """The same as a diff may show it, with secrets masked."""
+    return add_backends(target, {item.name: masked(item.raw) for item in plan.wanted})
+
+
+def move_secrets(plan: ImportPlan, keep: Keep | None = None) -> list[str]:
+    """Refer to the values that are written in clear instead of holding them; returns the names.
+
+    Without `keep` nothing is stored.
+    """
     names: list[str] = []
     for item in plan.wanted:
-        item.raw, values = without_secrets(item.raw, item.secrets, item.name)
+        item.raw, values = without_secrets(item.raw, item.secrets, item.name, keep)
         names += values
-        for name, value in values.items() if write else ():
-            store.put(name, value)
     return names
 
 

@@ -6,7 +6,7 @@ All texts are in the syntax of our file: `$$` is a dollar and `${…}` a referen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, unquote_plus
@@ -21,7 +21,7 @@ _SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+(\S.*)\Z", re.IGNORECASE | re.DO
 _OPTION = re.compile(r"--?([A-Za-z][\w.-]*)\Z")
 _NAMED = re.compile(r"(?:--?)?([A-Za-z][\w.-]*)(?:=|:\s*(?:(?:Bearer|Basic|Token)\s+)?)(\S.*)\Z", re.DOTALL)
 """`--api-key=…`, `TOKEN=…` as after `docker run -e`, `Authorization: Bearer …` as after `--header`."""
-_URL = re.compile(r"\b[A-Za-z][\w+.-]{0,30}://([^/?#\s\"<>]*)[^?#\s\"<>]*(?:\?([^#\s\"<>]*))?")
+URL = re.compile(r"\b[A-Za-z][\w+.-]{0,30}://([^/?#\s\"<>]*)[^?#\s\"<>]*(?:\?([^#\s\"<>]*))?")
 """A URL anywhere in a text: its authority and its query."""
 _PARAMETER = re.compile(r"(?<![^?&])([^=&]*)=([^&]+)")
 _ABOUT = re.compile(
@@ -54,6 +54,8 @@ class InlineSecret:
     value: str = field(repr=False)
 
 
+Keep = Callable[[str, str, bool], str]
+"""Stores a value under a name; returns its reference. The last argument: whether the reference ends its text."""
 _Span = tuple[str, int, int]
 """Name, first character and end in a text."""
 
@@ -80,10 +82,13 @@ def stored_name(backend: str, name: str) -> str:
 
 
 def without_secrets(
-    raw: Mapping[str, Any], secrets: Sequence[InlineSecret], backend: str
+    raw: Mapping[str, Any], secrets: Sequence[InlineSecret], backend: str, keep: Keep | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The keys, in our file's syntax, with `${input:…}` for the secrets, and what to store under which name."""
-    made, values = dict(raw), dict[str, str]()
+    """The keys, in our file's syntax, with references for the secrets, and what to store under which name.
+
+    A reference is `${input:NAME}`, or what `keep` returns after it has stored the value.
+    """
+    values = dict[str, str]()
     places: list[tuple[InlineSecret, str]] = []
     for secret in secrets:
         name = stored = stored_name(backend, secret.name)
@@ -91,20 +96,28 @@ def without_secrets(
         while values.get(stored, secret.value) != secret.value:
             stored, count = f"{name[: _LONGEST_NAME - 4]}-{count}", count + 1
         values[stored] = secret.value
-        places.append((secret, stored))
+        whole = raw[secret.place] if secret.key is None else raw[secret.place][secret.key]
+        is_end = secret.start + len(secret.text) == len(whole)
+        reference = keep(stored, secret.value, is_end) if keep else f"${{input:{stored}}}"
+        places.append((secret, reference))
+    return spliced(raw, places), values
+
+
+def spliced(raw: Mapping[str, Any], places: Sequence[tuple[InlineSecret, str]]) -> dict[str, Any]:
+    """The keys with these texts in place of the secrets."""
+    made = dict(raw)
     # From right to left: a replacement moves only the text after it.
-    for secret, stored in sorted(places, key=lambda place: place[0].start, reverse=True):
+    for secret, instead in sorted(places, key=lambda place: place[0].start, reverse=True):
         whole = made[secret.place]
         written: str = whole if secret.key is None else whole[secret.key]
-        end = secret.start + len(secret.text)
-        text = f"{written[: secret.start]}${{input:{stored}}}{written[end:]}"
+        text = written[: secret.start] + instead + written[secret.start + len(secret.text) :]
         if secret.key is None:
             made[secret.place] = text
         elif isinstance(whole, list):
             made[secret.place] = [text if at == secret.key else word for at, word in enumerate(whole)]
         else:
             made[secret.place] = {**whole, secret.key: text}
-    return made, values
+    return made
 
 
 def _of_text(place: str, key: str | int | None, text: Any, name: str, unnamed: str) -> Iterator[InlineSecret]:
@@ -139,7 +152,7 @@ def _spans(text: str, name: str, unnamed: str) -> Iterator[_Span]:
 
 def _of_urls(masked: str) -> Iterator[_Span]:
     """The passwords of the URLs in a text, and the parameters that are called or look like secrets."""
-    for url in _URL.finditer(masked):
+    for url in URL.finditer(masked):
         user, colon, password = url[1].rpartition("@")[0].partition(":")
         if colon and password and _REFERRED not in password:
             start = url.start(1) + len(user) + 1

@@ -20,10 +20,10 @@ from gatemini.config.clients.server_sections import (
     server_sections,
     servers_of,
     tools_off,
-    value_at,
 )
 from gatemini.config.documents.document import Document
 from gatemini.config.documents.find import written_path
+from gatemini.config.documents.text_edit import value_at
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
 from gatemini.config.problems import KeyPath, Problem, closest, dotted, shown

@@ -9,6 +9,7 @@ from typing import Any
 
 from gatemini.config.clients import table
 from gatemini.config.documents.document import Document
+from gatemini.config.documents.text_edit import value_at
 from gatemini.config.problems import KeyPath
 
 GOOSE_SECTION = ("extensions",)
@@ -107,10 +108,3 @@ def project_sections(document: Document) -> list[KeyPath]:
         ("projects", str(name), "mcpServers") for name in (projects if isinstance(projects, dict) else ())
     ]
     return [path for path in found if isinstance(servers := value_at(document.value, path), dict) and servers]
-
-
-def value_at(value: Any, path: KeyPath) -> Any:
-    """The value under a key path of nested mappings, None where there is none."""
-    for part in path:
-        value = value.get(part) if isinstance(value, dict) else None
-    return value

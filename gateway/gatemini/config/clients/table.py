@@ -1,15 +1,17 @@
 """The table of MCP clients: the places of their files, where a file holds its servers, and the words of a server.
 
 Looked up in November 2026: Codex (developers.openai.com/codex), Gemini (geminicli.com/docs), OpenCode (opencode.ai/v2/docs),
-Goose (its guide to config files), Warp (docs.warp.dev), Copilot (docs.github.com/copilot). Not confirmed by a vendor's page:
-the places of Cline, Roo, Junie, Amazon Q agents and Continue. Codex writes TOML, Goose and Continue YAML, the others JSON
+Goose (its guide to config files), Warp (docs.warp.dev), Copilot (docs.github.com/copilot), Amazon Q (docs.aws.amazon.com, Using
+MCP with Amazon Q Developer), Continue (docs.continue.dev), Roo's file of a project (docs.roocode.com). Not confirmed by a
+vendor's page, which only say that a button opens them: the other files of Cline and Roo, and those of Junie. Codex writes TOML, Goose and Continue YAML, the others JSON
 with comments. A new client is a new line here; `read.py` changes only for a client that means something new.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _CODE = (
@@ -42,6 +44,7 @@ CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
     "lmstudio": ("~/.lmstudio/mcp.json",),
     "amazonq": (
         "~/.aws/amazonq/mcp.json",
+        "~/.aws/amazonq/agents/*.json",
         "~/.aws/amazonq/cli-agents/*.json",
         "./.amazonq/mcp.json",
         "./.amazonq/cli-agents/*.json",
@@ -60,8 +63,17 @@ CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
     ),
     "amp": ("~/.config/amp/settings.json",),
     "goose": ("~/.config/goose/config.yaml", "$APPDATA/Block/goose/config/config.yaml"),
-    "continue": ("~/.continue/config.yaml", "~/.continue/mcpServers/*.yaml", "./.continue/mcpServers/*.yaml"),
-    "cline": tuple(f"{code}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json" for code in _CODE),
+    "continue": (
+        "~/.continue/config.yaml",
+        "~/.continue/mcpServers/*.yaml",
+        "~/.continue/mcpServers/*.json",
+        "./.continue/mcpServers/*.yaml",
+        "./.continue/mcpServers/*.json",
+    ),
+    "cline": (
+        *(f"{code}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json" for code in _CODE),
+        "~/.cline/data/settings/cline_mcp_settings.json",
+    ),
     "roo": (
         *(f"{code}/rooveterinaryinc.roo-cline/settings/mcp_settings.json" for code in _CODE),
         "./.roo/mcp.json",
@@ -72,6 +84,106 @@ CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
 }
 """`~` is the home, `.` the working folder, `$NAME` a variable; `*` stands for any name."""
 CLIENTS = tuple(CLIENT_FILES)
+OTHER_NAMES = {"gemini-cli": "gemini"}
+"""Other names that commands take for a client."""
+
+
+def client_name(written: str) -> str:
+    """The name of CLIENTS for one that a command was given."""
+    return OTHER_NAMES.get(written, written)
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """How `gatemini install` writes its entry for one client.
+
+    `user` and `project` are places of CLIENT_FILES; of several the one of this platform is used. `stdio` and `http` are
+    the keys beside command and args, and beside the address under `url`. `variable` is a header's reference to a variable,
+    or `key:NAME` where the client has a key for the variable's name; None: the client reads no variables there.
+    """
+
+    client: str
+    section: tuple[str, ...]
+    user: tuple[str, ...]
+    project: str | None = None
+    stdio: Mapping[str, str] = field(default_factory=dict)
+    url: str | None = "url"
+    http: Mapping[str, str] = field(default_factory=dict)
+    variable: str | None = None
+    then: str = ""
+
+
+INSTALLS: Mapping[str, Install] = {
+    "claude-desktop": Install(
+        "claude-desktop",
+        ("mcpServers",),
+        CLIENT_FILES["claude-desktop"],
+        url=None,
+        then="Quit Claude Desktop and start it again",
+    ),
+    "claude-code": Install(
+        "claude-code",
+        ("mcpServers",),
+        ("~/.claude.json",),
+        "./.mcp.json",
+        {"type": "stdio"},
+        http={"type": "http"},
+        variable="${%s}",
+        then="Sessions that start from now on have it",
+    ),
+    "cursor": Install(
+        "cursor",
+        ("mcpServers",),
+        ("~/.cursor/mcp.json",),
+        "./.cursor/mcp.json",
+        variable="${env:%s}",
+        then="Switch it on in Cursor's settings if it asks",
+    ),
+    "vscode": Install(
+        "vscode",
+        ("servers",),
+        tuple(path for path in CLIENT_FILES["vscode"] if path.endswith("/User/mcp.json")),
+        "./.vscode/mcp.json",
+        {"type": "stdio"},
+        http={"type": "http"},
+        variable="${env:%s}",
+        then="VS Code starts it with the next chat",
+    ),
+    "windsurf": Install(
+        "windsurf",
+        ("mcpServers",),
+        CLIENT_FILES["windsurf"],
+        url="serverUrl",
+        variable="${env:%s}",
+        then="Refresh the MCP servers in Windsurf, or restart it",
+    ),
+    "codex": Install(
+        "codex",
+        ("mcp_servers",),
+        ("~/.codex/config.toml",),
+        "./.codex/config.toml",
+        variable="key:bearer_token_env_var",
+        then="Sessions that start from now on have it",
+    ),
+    "gemini-cli": Install(
+        "gemini",
+        ("mcpServers",),
+        ("~/.gemini/settings.json",),
+        "./.gemini/settings.json",
+        url="httpUrl",
+        variable="${%s}",
+        then="Restart Gemini CLI",
+    ),
+    "zed": Install(
+        "zed",
+        ("context_servers",),
+        ("~/.config/zed/settings.json",),
+        stdio={"source": "custom"},
+        then="Zed starts it when the file is saved",
+    ),
+}
+"""Looked up in November 2026 in the vendors' pages on MCP. Zed fills no variables in, and Claude Desktop's file has no
+servers behind a URL: `--token-env` and `--url` are refused there."""
 
 SECTIONS: tuple[tuple[str, ...], ...] = (
     ("mcpServers",),
@@ -197,3 +309,16 @@ def places(
             if base:
                 found.append((client, Path(base) / rest))
     return found
+
+
+def install_place(
+    install: Install, scope: str, home: Path, folder: Path, environ: Mapping[str, str]
+) -> Path | None:
+    """The file of a client in this scope and on this platform; None where it has none."""
+    if scope == "project":
+        return folder / install.project.removeprefix("./") if install.project else None
+    start = {"darwin": "~/Library/", "win32": "$APPDATA/"}.get(sys.platform, "~/.")
+    written = next((path for path in install.user if path.startswith(start)), install.user[0])
+    base, _, rest = written.partition("/")
+    top = str(home) if base == "~" else environ.get(base.removeprefix("$"))
+    return Path(top) / rest if top else None

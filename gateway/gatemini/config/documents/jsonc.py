@@ -14,9 +14,10 @@ from typing import Any
 KeyPath = tuple[str | int, ...]
 MAX_DEPTH = 100
 _MAX_DIGITS = 40
-_COMMENTS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|/\*.*?\*/', re.DOTALL)
+COMMENTS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|/\*.*?\*/', re.DOTALL)
+"""Comments, and texts, in which no comment begins."""
 _LAST_COMMAS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|,(?=\s*[}\]])', re.DOTALL)
-_TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _REMEDIES = {
     "Expecting ','": "A comma is missing before this place, or the bracket that closes what is open.",
     "Expecting property name": 'Put keys in double quotes: "key": value.',
@@ -49,16 +50,27 @@ class Parsed:
 
 def parse_jsonc(text: str, *, max_depth: int) -> Parsed:
     """Parse JSON with comments and trailing commas; raises `JsonSyntaxError`."""
-    plain = _LAST_COMMAS.sub(_blanked, _COMMENTS.sub(_blanked, text))
+    parsed = Parsed()
+    parsed.value, plain = load_jsonc(text, max_depth=max_depth)
+    _find_places(plain, parsed, max_depth)
+    return parsed
+
+
+def load_jsonc(text: str, *, max_depth: int) -> tuple[Any, str]:
+    """The value alone, and the text without comments and trailing commas; raises `JsonSyntaxError`."""
+    plain = _LAST_COMMAS.sub(_blanked, without_comments(text))
     try:
         value = json.loads(plain, object_pairs_hook=_first_of_each, parse_int=_integer, parse_constant=str)
     except json.JSONDecodeError as error:
         raise _syntax_error(plain, error) from None
     except RecursionError:
         raise _too_deep(1, max_depth) from None
-    parsed = Parsed(value)
-    _find_places(plain, parsed, max_depth)
-    return parsed
+    return value, plain
+
+
+def without_comments(text: str) -> str:
+    """The text with blanks for its comments, so that every other character keeps its place."""
+    return COMMENTS.sub(_blanked, text)
 
 
 def _blanked(found: re.Match[str]) -> str:
@@ -88,7 +100,7 @@ def _syntax_error(text: str, error: json.JSONDecodeError) -> JsonSyntaxError:
         reason, remedy = "a comment that is never closed", "Close it with */."
     elif error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated"):
         opened: list[int] = []
-        for token in _TOKENS.finditer(text, 0, error.pos):
+        for token in TOKENS.finditer(text, 0, error.pos):
             if token[0] in ("{", "["):
                 opened.append(token.start())
             elif token[0] in ("}", "]"):
@@ -108,7 +120,7 @@ def _find_places(text: str, parsed: Parsed, max_depth: int) -> None:
     path: list[str | int | None] = []
     """A key or index for each open bracket; None where a key comes next."""
     line, counted = 1, 0
-    for token in _TOKENS.finditer(text):
+    for token in TOKENS.finditer(text):
         word, at = token[0], token.start()
         line += text.count("\n", counted, at)
         counted = at
@@ -122,8 +134,12 @@ def _find_places(text: str, parsed: Parsed, max_depth: int) -> None:
         elif path and path[-1] is None:
             path[-1] = json.loads(word)
             place: KeyPath = tuple(path)  # type: ignore[arg-type] # the one None was just replaced
-            if place in parsed.lines:
-                parsed.duplicates.append((place, parsed.lines[place], line))
+            if place in parsed.lines and not any(
+                place[: len(twice)] == twice for twice, _, _ in parsed.duplicates
+            ):
+                parsed.duplicates.append(
+                    (place, parsed.lines[place], line)
+                )  # those inside of it are the same fault
             parsed.lines.setdefault(place, line)
         else:
             place = tuple(path)  # type: ignore[arg-type]

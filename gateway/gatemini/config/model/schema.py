@@ -25,6 +25,7 @@ from gatemini.config.model.backend import (
     ToolFilter,
 )
 from gatemini.config.model.context import ContextConfig
+from gatemini.config.model.http.server import HttpConfig
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.folders import from_home
 
@@ -38,6 +39,7 @@ __all__ = [
     "DaemonConfig",
     "Duration",
     "HealthConfig",
+    "HttpConfig",
     "OutputConfig",
     "PolicyConfig",
     "PoolConfig",
@@ -310,6 +312,8 @@ class Config(Strict):
     """Stored results."""
     daemon: DaemonConfig = DaemonConfig()
     """The process that serves all clients."""
+    http: HttpConfig = HttpConfig()
+    """`gatemini serve --http`."""
     policy: PolicyConfig | None = None
     """Which calls are allowed, denied, or asked about."""
     secrets: SecretsConfig = SecretsConfig()

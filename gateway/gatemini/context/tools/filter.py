@@ -24,10 +24,13 @@ from gatemini.context.tools.predict import (
     predict,
     question_of,
 )
+from gatemini.text.shorten import shorten
 
 TOOL_SEARCH = "tool_search"
 NAMES_BYTES = 4_000
 """Names of tools that the description of `tool_search` lists at most."""
+SHOWN_NAME = 120
+"""Characters shown of a name that no tool has."""
 _PARAMETERS = {
     "type": "object",
     "properties": {
@@ -151,10 +154,12 @@ def _found(wanted: str, known: Sequence[str], session: Session) -> Found:
             session.added.append(wanted)
             return Found(wanted, wanted, None, f"{wanted} is available now: call it")
         return Found(wanted, None, None, f"{wanted} is available already: call it")
+    if not wanted:
+        return Found("", None, "", "this call has no tool_name: give it the name of one tool as text")
     near = process.extractOne(wanted, known, processor=str.lower)
     closest = near[0] if near else None
     hint = f"; the closest name is {closest}" if closest else ""
-    return Found(wanted, None, closest, f"there is no tool {wanted}{hint}")
+    return Found(wanted, None, closest, f"there is no tool {shorten(wanted, SHOWN_NAME)}{hint}")
 
 
 class _Choice:

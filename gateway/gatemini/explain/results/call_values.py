@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
 from gatemini.explain.error_facts import SEARCHED, HintContext
 from gatemini.model import Json
 from gatemini.text.shorten import shorten
@@ -168,6 +170,8 @@ def described(value: Any) -> str:
     if not value:
         return "an empty array"
     first = value[0]
+    if len({type(item) for item in value[:SHOWN_KEYS]}) > 1:
+        first = None  # of several kinds
     what = "text" if isinstance(first, str) else "object" if isinstance(first, dict) and first else "item"
     plural = "s" if len(value) > 1 else ""
     return f"an array of {len(value)} {what}{plural}" + (f" {_keys(first)}" if what == "object" else "")
@@ -234,7 +238,7 @@ def _written(text: str) -> tuple[str, str]:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
         return False
     return True

@@ -26,7 +26,9 @@ SAMPLED: Final = 50
 """Values looked at where the text of a result does not hold the name at all."""
 MOST_NOTES: Final = 5
 SHOWN_KEYS: Final = 14
-ALIKE: Final = 0.6
+WANTED: Final = ("held", "number", "added", "dated", "as number", "as text")
+"""Kinds of reads that want a kind of value."""
+ALIKE: Final = 0.61
 
 _OF_OBJECTS: Final = frozenset(
     [
@@ -39,7 +41,7 @@ _OF_OBJECTS: Final = frozenset(
         "valueOf",
     ]
 )
-_OF_ARRAYS: Final = frozenset(
+OF_ARRAYS: Final = frozenset(
     [
         "length",
         "at",
@@ -145,7 +147,7 @@ _ROWS = re.compile(rf"{_DATA.pattern}|[^\n]*[,\t|][^\n]*\n[^\n]*[,\t|]")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Values that lack members: `of` says whose they are, `keys` what they have."""
+    """Values that lack members: `of` names their place, `keys` what they have."""
 
     of: str
     count: int
@@ -166,10 +168,12 @@ def missing_members(
     for read in reads:
         if until is not None and (read.line, read.column) >= until:
             break
-        if read.kind in ("called", "number", "added", "dated") or (read.kind == "entered" and until is None):
+        if read.kind in ("called", *WANTED) or (read.kind == "entered" and until is None):
             continue
-        if f"`{read.shown}`" in said or re.search(
-            rf"(?<![\w$]){re.escape(read.member)} is (?:undefined|missing)", said
+        if (
+            f"`{read.shown}`" in said
+            or f"{read.shown} is undefined" in said
+            or re.search(rf"(?<![\w$]){re.escape(read.member)} is (?:undefined|missing)", said)
         ):
             continue
         try:
@@ -186,7 +190,7 @@ def value_at(line: int, columns: tuple[int, int], context: HintContext) -> tuple
     is of another kind."""
     results = ReadValues(context)
     for read in context.reads:
-        if read.kind not in ("called", "looped") or read.line != line:
+        if read.kind not in ("called", "held", "looped") or read.line != line:
             continue
         if not columns[0] <= read.column <= columns[1]:
             continue
@@ -254,7 +258,7 @@ def _has(value: Any, read: Read) -> bool:
     if isinstance(value, str):
         return member in OF_TEXT and not (member == "length" and _DATA.match(value))
     if isinstance(value, list):
-        return member in _OF_ARRAYS or member.isdecimal()
+        return member in OF_ARRAYS or member.isdecimal()
     return member in _OF_NUMBERS
 
 
@@ -267,7 +271,7 @@ def _called(name: tuple[str, str], source: Source) -> str:
 
 def _place(name: tuple[str, str], source: Source, values: Sequence[Any], *, looped: bool) -> _Place | None:
     """Describe the values and where they are in the result."""
-    of, first = _called(name, source), values[0]
+    of, first = _called(name, source), next((value for value in values if isinstance(value, dict)), values[0])
     steps = [step for step in source.path if isinstance(step, str) or step[:1] != ["if"]]
     count = 2 if steps and steps[-1] == ["items"] else 1
     if isinstance(first, str):

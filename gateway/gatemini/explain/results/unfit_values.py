@@ -1,4 +1,5 @@
-"""Say which values of results code calculates with although they are text, or seconds where milliseconds are meant."""
+"""Say which values of results are not what code takes them for: text it calculates with, seconds for milliseconds,
+objects among which it looks for text."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from gatemini.explain.error_facts import HintContext
+from gatemini.explain.results.missing_members import WANTED
 from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Characters, Uncertain, Walk, member
 from gatemini.text.escape import one_line
@@ -17,6 +19,7 @@ from gatemini_sandbox.messages import Read
 
 MOST_NOTES: Final = 3
 SHOWN: Final = 40
+MOST_KEYS: Final = 8
 SECONDS: Final = (1e9, 1e10)
 """Times in seconds since 2001; in milliseconds these would lie in the first months of 1970."""
 
@@ -29,7 +32,7 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
     results = ReadValues(context)
     notes: dict[tuple[str, str], str] = {}
     for read in reads:
-        if read.kind not in ("number", "added", "dated") or (read.kind, read.member) in notes:
+        if read.kind not in WANTED or (read.kind, read.member) in notes:
             continue
         try:
             said = _unfit(results, read)
@@ -42,11 +45,39 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
 
 def _unfit(results: ReadValues, read: Read) -> str | None:
     walk = Walk()
+    if read.kind in ("as number", "as text"):
+        values = [
+            member(owner, read.member) for source in read.sources for owner in results.values(walk, source)
+        ]
+        return _never_same(read, values)
     for source in read.sources:
         for owner in results.values(walk, source):
-            if said := _said(read, member(owner, read.member)):
+            said = _not_held(read, owner) if read.kind == "held" else _said(read, member(owner, read.member))
+            if said is not None:
                 return said
     return None
+
+
+def _never_same(read: Read, values: Sequence[Any]) -> str | None:
+    """Of `r.id === "7"` where all are numbers, and of `r.n === 7` where all are text."""
+    kinds = (str,) if read.kind == "as number" else (int, float, bool)
+    if not values or not all(isinstance(value, kinds) for value in values):
+        return None
+    what, other = ("text", "a number") if read.kind == "as number" else ("no text", "text")
+    first = shorten(orjson.dumps(values[0]).decode(), SHOWN)
+    return f"{one_line(read.shown)} is {what} ({first}, line {read.line}), so that === with {other} is never true"
+
+
+def _not_held(read: Read, owner: Any) -> str | None:
+    """Of `labels.includes("bug")` where the items are objects."""
+    if not isinstance(owner, list) or not owner or not all(isinstance(item, dict) for item in owner):
+        return None
+    shown = one_line(read.shown).removesuffix(f".{read.member}")
+    keys = ", ".join(map(str, list(owner[0])[:MOST_KEYS]))
+    return (
+        f"the items of {shown} are objects {{{keys}}} (line {read.line}), among which .{read.member} finds no text: "
+        f"write {shown}.some((x) => x.{next(iter(owner[0]), 'name')} === …)"
+    )
 
 
 def _said(read: Read, value: Any) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -167,6 +168,7 @@ class Approvals:
             with anyio.move_on_after(self._wait_seconds):
                 await waiter.settled.wait()
         finally:
+            waiter.settled.set()  # a question about it holds up no other
             current.waiting.remove(waiter)
             if waiter in current.unasked:
                 current.unasked.remove(waiter)
@@ -202,6 +204,14 @@ class Approvals:
             f"{channel}: {_ABSENT[channel] if channel in self.allowed else 'policy.approvals.via leaves it out'}"
             for channel in decision.ask.via
         )
+        self.event(
+            "approval",
+            step="impossible",
+            tool=facts.qualified,
+            session=facts.session,
+            chain=facts.chain,
+            rule=decision.rule,
+        )
         told = f"{decision.rule}: {decision.reason}" if decision.reason else decision.rule
         return ApprovalDenied(
             f"{facts.qualified} needs an approval ({told}), and nothing can ask for it ({why})",
@@ -213,18 +223,15 @@ class Approvals:
         try:
             with current.scope:
                 await anyio.sleep(GATHER_SECONDS)
-                while True:
+                while current.unasked:
                     batch, current.unasked = current.unasked, []
                     await self._ask(batch)
-                    if not current.unasked:
-                        # What a console watches stays open. Later calls of the chain begin a round of their own.
-                        break
         except Exception:  # the other chains' questions go on
             logger.exception("asking for approvals failed")
         finally:
             if self._rounds.get(chain) is current:
                 del self._rounds[chain]
-            for waiter in current.unasked:
+            for waiter in current.waiting:
                 waiter.settled.set()
 
     async def _ask(self, batch: list[_Waiter]) -> None:
@@ -267,7 +274,7 @@ class Approvals:
         if client.wants_whole(answer):
             answer = await _elicit(reach, client.request(approvals, whole=True))
         for approval, granted in zip(approvals, client.decisions(approvals, answer), strict=True):
-            if approval.state is State.OPEN:  # else a console was quicker
+            with suppress(NotDecided):  # a console was quicker, or the session has ended
                 self.decide(approval.id, approval.subject.digest, "client", granted=granted)
 
     async def _by_webhook(self, approvals: list[Approval]) -> None:

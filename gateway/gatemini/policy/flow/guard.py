@@ -11,13 +11,27 @@ from dataclasses import dataclass, field
 
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
+from gatemini.model import Tool
 from gatemini.policy.decision import Action, Decision
 from gatemini.policy.facts import CallFacts
 from gatemini.policy.flow.labels import LABELS, WORDS, Held, Label
 from gatemini.policy.rules.globs import compile_globs, tool_names
+from gatemini.policy.rules.hints import UNKNOWN, HintRules
 
 RULE = "policy.flow"
 _ACTIONS: Mapping[str, Action] = {"warn": "allow", "ask": "ask", "deny": "deny"}
+
+
+def only_unknown(tools: Iterable[Tool], hints: HintRules) -> list[str]:
+    """Return the backends that make a session untrusted only since they are neither annotated nor trusted.
+
+    Of none of their tools a hint is believed, so that each counts as open-world.
+    """
+    known: dict[str, bool] = {}
+    for tool in tools:
+        if tool.backend != COMPOSITE_BACKEND:
+            known[tool.backend] = known.get(tool.backend, False) or hints.of(tool) != UNKNOWN
+    return sorted(backend for backend, believed in known.items() if not believed)
 
 
 @dataclass(slots=True)

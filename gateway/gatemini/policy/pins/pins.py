@@ -62,9 +62,12 @@ class Pins:
         *,
         redact: Callable[[str], str],
         record: Callable[..., None] | None = None,
+        trusts_first_use: bool = True,
     ) -> None:
         self.mode = mode
         self.path = path
+        self.trusts_first_use = trusts_first_use
+        """Whether under `warn` the first listing of a server without a pin becomes its pin."""
         self.backends: dict[str, Observed] = {}
         self.problem: str | None = None
         """Why the lock file cannot be used: then nothing is approved."""
@@ -144,7 +147,7 @@ class Pins:
             elif base.prompts is None:
                 known.baseline = _with(base, prompts=known.pin.prompts)
             return
-        if self.mode != "warn" or self.problem is not None:
+        if self.mode != "warn" or not self.trusts_first_use or self.problem is not None:
             return
         pinned = self._lock.backends.get(backend)
         if pinned is None:
@@ -161,7 +164,7 @@ class Pins:
     def _judge(self, backend: str, known: Observed) -> None:
         pinned = known.baseline if known.registered else self._lock.backends.get(backend)
         before = known.comparison
-        is_first = pinned is None and self.mode == "warn"  # its baseline is made once it runs
+        is_first = pinned is None and self.mode == "warn" and self.trusts_first_use  # pinned once it runs
         known.comparison = Comparison() if is_first else compare(pinned, known.pin)
         if known.comparison == before:
             return

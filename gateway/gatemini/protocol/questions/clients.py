@@ -24,11 +24,20 @@ class _Client:
     ask: AskFn | None
 
 
-class ConnectedClients(Clients):
-    """The clients of one gateway by session. With `expected`, one will connect and announce its capabilities."""
+OF_LATER_CLIENTS: Json = {"elicitation": {"form": {}, "url": {}}}
+"""What backends are promised of clients that connect later: one that cannot refuses the request."""
 
-    def __init__(self, *, expected: bool) -> None:
-        self._expected = expected
+
+class ConnectedClients(Clients):
+    """The clients of one gateway by session.
+
+    With `expected`, one will connect soon and announce its capabilities. Where it is None, clients come and go while
+    backends stay connected, whose handshake therefore promises `OF_LATER_CLIENTS`.
+    """
+
+    def __init__(self, *, expected: bool | None) -> None:
+        self._expected = bool(expected)
+        self._promised = OF_LATER_CLIENTS if expected is None else {}
         self._known: dict[str, _Client] = {}
         self._levels: dict[str, str] = {}
         self._spoken = anyio.Event()
@@ -51,11 +60,11 @@ class ConnectedClients(Clients):
         return min(self._levels.values(), key=LEVELS.index)
 
     async def can(self) -> Json:
-        """Return every capability that at least one client has."""
+        """Return every capability that at least one client has, and what is promised of later ones."""
         if self._expected and not self._known:
             with anyio.move_on_after(CLIENT_SPEAKS_SECONDS):
                 await self._spoken.wait()
-        everything: Json = {}
+        everything: Json = dict(self._promised)
         for client in self._known.values():
             for capability, details in client.can.items():
                 everything[capability] = {**everything.get(capability, {}), **details}

@@ -5,6 +5,7 @@ Under `ask` a person decides, about the text of `question.py`. Under `allow` onl
 
 from __future__ import annotations
 
+import re
 import shlex
 import socket
 from collections.abc import Iterator
@@ -50,6 +51,12 @@ credentials."""
 
 _WRAPPING_NETWORKS = tuple(map(ip_network, ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")))
 """IPv6 whose last 32 bits are an IPv4 address: compatible (RFC 4291), translated (RFC 2765), NAT64 (RFC 6052, 8215)."""
+
+_STEERS = re.compile(
+    r"PATH|LD_.*|DYLD_.*|BASH_ENV|ENV|SHELLOPTS|IFS|PYTHON.*|NODE_.*|NPM_.*|PERL5.*|RUBY.*|JAVA_TOOL_OPTIONS|GIT_.*",
+    re.IGNORECASE,
+)
+"""Variables from which loaders and interpreters take code, or where a program is looked for."""
 
 _QUESTION = {"type": "object", "properties": {}}
 
@@ -137,8 +144,15 @@ class Admission:
     def _check_commands(self, config: BackendConfig, mode: str) -> None:
         allowed = self.policy.allow_commands
         commands = list(_commands(config))
-        for command in commands if allowed or mode == "allow" else ():
-            if command not in allowed and "*" not in allowed:
+        if "*" in allowed or (not allowed and mode != "allow"):
+            return
+        if steering := sorted({name for name in _variables(config) if _STEERS.fullmatch(name)}):
+            raise RegistrationRefused(
+                f"{', '.join(steering)}: may make an allowed command run another program's code",
+                hint="leave it out, or add the backend to the configuration",
+            )
+        for command in commands:
+            if command not in allowed:
                 raise RegistrationRefused(
                     f"the command {command!r} is not among registration.allow_commands: "
                     f"{', '.join(allowed) or 'it lists none'}",
@@ -214,6 +228,12 @@ def _is_never_a_backend(address: Address) -> bool:
 def _is_private(address: Address) -> bool:
     """Return whether an address is in no public network: private, loopback, shared, benchmarking, reserved."""
     return not address.is_global or (isinstance(address, IPv6Address) and address.is_site_local)
+
+
+def _variables(config: BackendConfig) -> list[str]:
+    """The variables that a template sets, or has the gateway pass on from its own environment."""
+    before = config.prerequisite.env if config.prerequisite is not None else {}
+    return [*config.env, *config.inherit_env, *before]
 
 
 def _commands(config: BackendConfig) -> Iterator[str]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio.to_thread
@@ -17,6 +17,9 @@ from gatemini.config.registered_backend import dynamic_backend
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, RESERVED, backend_identifier, short_name
 from gatemini.errors import BackendError, BackendNotFound, RegistrationRefused
 from gatemini.model import Json
+from gatemini.policy import principal
+from gatemini.policy.grants import may_register
+from gatemini.policy.principal import Principal
 from gatemini.protocol.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
 from gatemini.protocol.registration.admission import Admission
 from gatemini.protocol.tool_arguments import read_arguments
@@ -35,6 +38,8 @@ class Registration:
     """Names in the configuration, disabled backends included."""
     spaces: frozenset[str] = frozenset()
     """Namespaces and aliases in the configuration, those of disabled backends included."""
+    owners: dict[str, str] = field(default_factory=dict)
+    """Dynamic backend → the session that registered it for itself alone."""
     _dynamic: set[str] = field(default_factory=set)
     _changing: dict[str, str] = field(default_factory=dict)
     """Names that a call is registering or deregistering now, and which of the two."""
@@ -44,10 +49,12 @@ class Registration:
         self.configured, self.spaces = frozenset(names), frozenset(spaces)
         self._dynamic -= self.configured
 
-    async def register(self, arguments: Any, caller: Caller = NOBODY) -> Json:
+    async def register(
+        self, arguments: Any, caller: Caller = NOBODY, who: Principal = principal.NOBODY
+    ) -> Json:
         """Return `{"backend","tools":N,"names":[…]}`; on failure what was registered before stays, and nothing else.
 
-        `caller` may be sent a request.
+        `caller` may be sent a request. Where sessions have backends of their own, only that of `who` finds this one.
         """
         given, _ = read_arguments(REGISTER_MANUAL, arguments)
         template = given["manual_call_template"]
@@ -59,15 +66,21 @@ class Registration:
             raise RegistrationRefused(
                 f"{name!r} has disabled: true", hint="leave it out: what is registered runs"
             )
-        self._check_room(name, config.namespace)
+        self._check_owner(name, who)
+        self._check_room(name, config.namespace, who)
         await self.admission.admit(config, caller)
-        self._check_room(name, config.namespace)  # the user may have taken minutes to consent
+        self._check_owner(name, who)
+        self._check_room(name, config.namespace, who)  # the user may have taken minutes to consent
         self._changing[name] = "registered"
+        if who.session:
+            self.owners[name] = who.session
         try:
             tools = await self.backends.add_and_wait(config)
         except BackendError as error:
             if name in self._dynamic:
                 error.hint = f"{error.hint}; the backend that was registered as {name} before runs on"
+            else:
+                self.owners.pop(name, None)
             raise
         finally:
             del self._changing[name]
@@ -78,18 +91,24 @@ class Registration:
             "names": [short_name(t.name) for t in tools[:NAMES_SHOWN]],
         }
 
-    async def deregister(self, arguments: Any) -> Json:
-        """Return `{"backend","removed":N}`, for dynamic backends only."""
+    async def end_session(self, session: str) -> None:
+        """Remove what a session has registered for itself alone."""
+        for name in [name for name, owner in self.owners.items() if owner == session]:
+            if name in self._dynamic and name not in self._changing:
+                await self.deregister({"manual_name": name}, replace(principal.NOBODY, session=session))
+
+    async def deregister(self, arguments: Any, who: Principal = principal.NOBODY) -> Json:
+        """Return `{"backend","removed":N}`, for dynamic backends only, of those that `who` finds."""
         given, _ = read_arguments(DEREGISTER_MANUAL, arguments)
         name: str = given["manual_name"]
         self._check_free(name)
-        if name not in self._dynamic:
+        if name not in self._dynamic or not self._is_own(name, who):
             if self._is_configured(name):
                 raise RegistrationRefused(
                     f"{name!r} is a configured backend: only dynamic backends are removed here",
                     hint=f"remove it from {self.admission.config_source}",
                 )
-            live = ", ".join(sorted(self._dynamic)) or "none"
+            live = ", ".join(sorted(each for each in self._dynamic if self._is_own(each, who))) or "none"
             raise BackendNotFound(f"there is no dynamic backend {name!r}", hint=f"dynamic backends: {live}")
         self._changing[name] = "deregistered"
         self._dynamic.discard(name)
@@ -97,8 +116,21 @@ class Registration:
             return {"backend": name, "removed": await self.backends.remove(name)}
         finally:
             del self._changing[name]
+            self.owners.pop(name, None)
 
-    def _check_room(self, name: str, namespace: str | None) -> None:
+    def _is_own(self, name: str, who: Principal) -> bool:
+        return self.owners.get(name, who.session) == who.session
+
+    def _check_owner(self, name: str, who: Principal) -> None:
+        """Raise RegistrationRefused for a name of another session, and for one that the client's grant leaves out."""
+        if not self._is_own(name, who):
+            raise RegistrationRefused(
+                f"{name!r} is a name that cannot be used now", hint="choose another name"
+            )
+        if not may_register(who.grant, name):
+            raise RegistrationRefused(f"the client's grant has no backend {name!r}")
+
+    def _check_room(self, name: str, namespace: str | None, who: Principal) -> None:
         """Raise RegistrationRefused unless a backend of that name and namespace can be added now."""
         self._check_free(name)
         if self._is_configured(name):
@@ -111,9 +143,10 @@ class Registration:
         coming = {other for other, what in self._changing.items() if what == "registered"}
         others = (self._dynamic | coming) - {name}
         if len(others) >= self.limit:
+            own = [other for other in others if self._is_own(other, who)]
             raise RegistrationRefused(
                 f"{len(others)} dynamic backends are live, the limit (max_dynamic_backends) is {self.limit}",
-                hint=f"deregister_manual one of: {', '.join(sorted(others))}",
+                hint=f"deregister_manual one of: {', '.join(sorted(own)) or 'those of other sessions'}",
             )
 
     def _check_spelling(self, word: str) -> None:

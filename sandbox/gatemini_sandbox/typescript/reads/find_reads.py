@@ -19,7 +19,7 @@ from gatemini_sandbox.typescript.reads.method_calls import PAIRED, called, membe
 from gatemini_sandbox.typescript.reads.origins import Origins
 from gatemini_sandbox.typescript.reads.parts import Origin, values_in
 from gatemini_sandbox.typescript.reads.scopes import Scopes
-from gatemini_sandbox.typescript.reads.uses import NUMBERS, Use, Uses
+from gatemini_sandbox.typescript.reads.uses import WANTED, Use, Uses
 
 MOST_CODE: Final = 32 * 1024
 """Characters of code that are read for this."""
@@ -61,7 +61,7 @@ class _Finder:
             read = self._read(node, name, origin, use)
             if read is not None:
                 found.append(read)
-                if use in NUMBERS:
+                if use in WANTED:
                     found.append(msgspec.structs.replace(read, kind=use))
         return sorted(found, key=lambda read: (read.line, read.column))
 
@@ -82,6 +82,8 @@ class _Finder:
                     use == "taken" and self._maybe_sifted and _is_item(node)
                 ):
                     use = "asked"
+                if use == "called" and name in ("includes", "indexOf") and _looks_for_text(node):
+                    use = "held"
                 yield node, name, self._origins.of(owner) if use else None, use
 
     def _patterns(self) -> Iterator[tuple[Node, str, Origin, Use]]:
@@ -160,12 +162,18 @@ class _Finder:
             except Uncertain:
                 return None
             sources.append(Source(value.site.backend, value.site.tool, path))
-        place = node.child_by_field_name("property") if use == "called" else node
+        place = node.child_by_field_name("property") if use in ("called", "held") else node
         line, column = self._submitted.position((place or node).start_byte)
         kind: ReadKind = "paired" if _is_paired(node) else "plain"
-        if use in ("asked", "entered", "sifted", "called", "looped"):
+        if use in ("asked", "entered", "sifted", "called", "held", "looped"):
             kind = use
         return Read(line, column, " ".join(text(node).split())[:SHOWN], name, kind, sources)
+
+
+def _looks_for_text(access: Node) -> bool:
+    """Whether the method gets text or a number that is written there."""
+    given = arguments_of(access.parent) if access.parent is not None else []
+    return bool(given) and given[0].type in ("string", "template_string", "number")
 
 
 def _is_written(node: Node) -> bool:

@@ -11,13 +11,18 @@ from gatemini_sandbox.typescript.nodes import WRAPPERS, arguments_of, text
 from gatemini_sandbox.typescript.reads.method_calls import EACH, callback_of, called, member_name
 from gatemini_sandbox.typescript.reads.origins import Origins
 
-Use = Literal["asked", "taken", "number", "added", "dated", "entered", "sifted", "called", "looped", ""]
-"""Asked whether it is there; taken as if it were; taken as a number, added to a number, given to `new Date`; a member of
-it is read, which throws where it is not there; what a filter decides by; called as a method; gone through by
-`for … of`; nothing that matters."""
-NUMBERS: Final[frozenset[Use]] = frozenset(["number", "added", "dated"])
+Use = Literal[
+    "asked", "taken", "number", "added", "dated", "as number", "as text", "entered", "sifted", "called", "held",
+    "looped", "",
+]  # fmt: skip
+"""Asked whether it is there; taken as if it were; taken as a number, added to a number, given to `new Date`, compared by
+`===` with a number or text; a member of it is read, which throws where it is not there; what a filter decides by;
+called as a method, one that looks for text; gone through by `for … of`; nothing that matters."""
+WANTED: Final[frozenset[Use]] = frozenset(["number", "added", "dated", "as number", "as text"])
+"""Uses that want a kind of value."""
+_SAME: Final[dict[str, Use]] = {"number": "as number", "string": "as text"}
 
-_BY_WEIGHT: Final[tuple[Use, ...]] = ("asked", "number", "added", "dated", "taken", "entered")
+_BY_WEIGHT: Final[tuple[Use, ...]] = ("asked", *sorted(WANTED), "taken", "entered")
 MOST_NAMES: Final = 8
 _ASKING: Final = frozenset(["Boolean", "isNaN", "isFinite"])
 _TAKING: Final = frozenset(["String", "Number", "parseInt", "parseFloat", "BigInt"])
@@ -59,6 +64,9 @@ class Uses:
             if kind in WRAPPERS and not _is_tested(parent):
                 child = parent
                 continue
+            if kind == "await_expression":
+                child = parent
+                continue
             if kind == "ternary_expression" and child != parent.child_by_field_name("condition"):
                 child = parent
                 continue
@@ -90,7 +98,7 @@ class Uses:
         if kind == "arguments":
             return self._passed(parent, child)
         if kind in ("return_statement", "arrow_function"):
-            return self._returned(parent)
+            return self._returned(parent, names)
         return ""
 
     def _operand(self, parent: Node, child: Node, names: int) -> Use:
@@ -103,12 +111,10 @@ class Uses:
             return "asked" if is_left or sign != "??" else self.of(parent, names)
         if sign in _EQUAL:
             sides = (parent.child_by_field_name("left"), parent.child_by_field_name("right"))
-            others = [text(side) for side in sides if side is not None and side != child]
-            return (
-                "asked"
-                if not others or others[0] in ("null", "undefined", "void 0", "'undefined'")
-                else "taken"
-            )
+            other = next((side for side in sides if side is not None and side != child), None)
+            if other is None or text(other) in ("null", "undefined", "void 0", "'undefined'"):
+                return "asked"
+            return _SAME.get(other.type, "taken") if len(sign) == len("===") else "taken"
         if sign in ("in", "instanceof"):
             return "asked"
         return self._calculated(parent, child) if sign in _ARITHMETIC else ""
@@ -193,7 +199,7 @@ class Uses:
             return "taken"
         return "taken" if method in _TAKING_METHODS else ""
 
-    def _returned(self, statement: Node) -> Use:
+    def _returned(self, statement: Node, names: int = MOST_NAMES) -> Use:
         """What a function's caller does with it."""
         function: Node | None = statement
         while function is not None and function.type not in FUNCTIONS:
@@ -201,13 +207,26 @@ class Uses:
         if function is None:
             return "taken"
         call = callback_of(function)
-        if call is None:
-            uses = self._origins.uses_of(function)
-            if len(uses) != 1:
-                return "taken" if self._is_main(function) else ""
-            call = callback_of(uses[0])
-            if call is None:
-                return ""
+        if call is not None:
+            return self._called_back(call)
+        uses = self._origins.uses_of(function)
+        if not uses:
+            return "taken" if self._is_main(function) else ""
+        found = {self._given_by(use, names) for use in uses}
+        return "asked" if "asked" in found else next(iter(found)) if len(found) == 1 else ""
+
+    def _given_by(self, use: Node, names: int) -> Use:
+        """What becomes of the value of a function, at one use of the function."""
+        call = callback_of(use)
+        if call is not None:
+            return self._called_back(call)
+        parent = use.parent
+        if parent is None or parent.type != "call_expression" or not names:
+            return ""
+        return self.of(parent, names - 1)
+
+    def _called_back(self, call: Node) -> Use:
+        """What the method that calls a function does with its value."""
         _, method = called(call)
         if method in _DECIDING:
             return "sifted"

@@ -1,0 +1,330 @@
+"""`gatemini install` and `uninstall`: this gateway in the files of MCP clients, edited in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gatemini.cli import shell
+from gatemini.cli.install_outcome import Outcome, finish
+from gatemini.config.clients.table import INSTALLS, Install, install_place
+from gatemini.config.documents.find import CONFIG_FILE, config_directory, find_config
+from gatemini.errors import ConfigError, InvalidRequest
+from gatemini.folders import from_home, home_folder
+from gatemini.text.shorten import counted
+
+if TYPE_CHECKING:
+    from gatemini.config.clients.client_file import ClientFile
+    from gatemini.config.clients.installing import Change
+
+_GEMINI = {"gemini": "gemini-cli"}
+
+
+def install(
+    *,
+    clients: Sequence[str],
+    every: bool,
+    scope: str,
+    check: bool,
+    force: bool,
+    url: str | None,
+    token_env: str | None,
+    config: Path | None,
+    as_json: bool,
+    **how: bool,
+) -> int:
+    """Put this gateway into clients' files, or with --check start what is written there."""
+    if token_env and not url:
+        raise shell.UsageError("gatemini install: --token-env needs --url")
+    if how["take"] and url:
+        raise shell.UsageError("gatemini install: --take-over goes with a gateway here, not with --url")
+    chosen = _chosen(clients, every, scope, written=check)
+    if check:
+        from gatemini.cli.install_check import checked
+
+        return finish([checked(name, _file(name, scope)) for name in chosen], as_json)
+    from gatemini.config.clients.client_entry import config_to_name, http_entry, launch_command, stdio_entry
+
+    place = from_home(config) if config else config_directory() / CONFIG_FILE
+    is_named = how["take"] or find_config(config, os.environ, config_directory()) is not None
+    named = config_to_name(place if is_named else None, home_folder(), os.environ)
+    outcomes: list[Outcome] = []
+    for name in chosen:
+        entry = (
+            http_entry(INSTALLS[name], url, token_env)
+            if url
+            else stdio_entry(INSTALLS[name], launch_command(), named)
+        )
+        outcomes.append(_install(name, _file(name, scope), entry, place, force=force, as_json=as_json, **how))
+    if not is_named and not url and not as_json and not how["print_only"]:
+        shell.note(
+            "there is no configuration yet, so that the demo backends are served: see `gatemini import`"
+        )
+    return finish(outcomes, as_json)
+
+
+def uninstall(
+    *,
+    clients: Sequence[str],
+    every: bool,
+    scope: str,
+    restore: bool,
+    dry_run: bool,
+    force: bool,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Take this gateway out of clients' files."""
+    del config
+    chosen = _chosen(clients, every, scope, written=True)
+    return finish(
+        [
+            _uninstall(name, _file(name, scope), restore=restore, dry_run=dry_run, force=force)
+            for name in chosen
+        ],
+        as_json,
+    )
+
+
+def _chosen(clients: Sequence[str], every: bool, scope: str, *, written: bool) -> list[str]:
+    """The clients of a command; with `--all` those that are here, or (`written`) whose file has our entry."""
+    names = list(dict.fromkeys(_GEMINI.get(name, name) for name in clients))
+    if unknown := [name for name in names if name not in INSTALLS]:
+        raise shell.UsageError(f"there is no client {unknown[0]}: {', '.join(INSTALLS)}")
+    if every or (written and not names):
+        names = [name for name in INSTALLS if _is_here(name, scope, written=written)]
+        if not names:
+            looked = "has gatemini in its file" if written else "was found: name one"
+            raise InvalidRequest(f"no client {looked}", hint=f"the clients are {', '.join(INSTALLS)}")
+    if not names:
+        raise shell.UsageError(f"gatemini install: name a client, or --all: {', '.join(INSTALLS)}")
+    return names
+
+
+def _is_here(name: str, scope: str, *, written: bool) -> bool:
+    from gatemini.config.clients.client_entry import OWN_NAME
+    from gatemini.config.clients.client_file import decoded, read_bytes
+    from gatemini.config.documents.text_edit import EditRefused
+
+    try:
+        file = _file(name, scope)
+    except InvalidRequest:
+        return False
+    if not written:
+        return file.path.exists() or (
+            file.path.parent.exists() and file.path.parent not in (home_folder(), Path.cwd())
+        )
+    try:
+        data = read_bytes(file.path)
+        return data is not None and (OWN_NAME in file.servers(decoded(data)) or file.backup.exists())
+    except EditRefused:
+        return False
+
+
+def _file(name: str, scope: str) -> ClientFile:
+    from gatemini.config.clients.client_file import ClientFile
+
+    place = install_place(INSTALLS[name], scope, home_folder(), Path.cwd(), os.environ)
+    if place is None:
+        raise InvalidRequest(f"{name} has no file of its own in a {scope}", hint="use --scope user")
+    return ClientFile(place, INSTALLS[name].section)
+
+
+def _install(
+    name: str,
+    file: ClientFile,
+    entry: dict[str, Any],
+    target: Path,
+    *,
+    force: bool,
+    take: bool,
+    print_only: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> Outcome:
+    from gatemini.config.clients.client_entry import OWN_NAME
+    from gatemini.config.clients.client_file import decoded, read_bytes
+    from gatemini.config.clients.installing import Foreign, plan_install
+    from gatemini.config.documents.text_edit import EditRefused
+
+    snippet = file.with_entry("", OWN_NAME, entry).rstrip("\n")
+    outcome = Outcome(name, str(file.path), "printed", more={"entry": entry})
+    if print_only:
+        outcome.lines = [snippet]
+        return outcome
+    try:
+        data = read_bytes(file.path)
+        before = None if data is None else decoded(data)
+        taken = None
+        if take and before is not None and before.strip():
+            from gatemini.cli.take_over import planned
+
+            taken = planned(file, INSTALLS[name], target)
+        change = plan_install(
+            file, INSTALLS[name], before, entry, force=force, take=taken.names if taken else ()
+        )
+        if taken is not None:
+            from gatemini.cli.take_over import carry_out
+
+            carry_out(
+                taken, file, before or "", entry, INSTALLS[name], outcome, dry_run=dry_run, as_json=as_json
+            )
+        elif dry_run and not as_json:
+            _show_change(file, before or "", change)
+        _write(file, data, change, outcome, INSTALLS[name], dry_run=dry_run)
+    except Foreign:
+        outcome.status = "refused"
+        outcome.detail = f"has another server named {OWN_NAME}: --force replaces it"
+    except ConfigError as error:
+        outcome.status, outcome.detail = "refused", f"was left as it is: {error.text()}"
+    except EditRefused as error:
+        outcome.status, outcome.detail = "refused", str(error)
+        outcome.lines = ["untouched; add this by hand:", snippet]
+    return outcome
+
+
+def _write(
+    file: ClientFile,
+    data: bytes | None,
+    change: Change,
+    outcome: Outcome,
+    install: Install,
+    *,
+    dry_run: bool,
+) -> None:
+    """Replace the file unless it stays as it is, and keep its first state. Raises EditRefused."""
+    from gatemini.config.clients.client_file import keep_backup, replace
+    from gatemini.config.documents.text_edit import EditRefused
+
+    outcome.status = change.status
+    outcome.more |= {"changed": not dry_run and change.status != "unchanged", "taken": list(change.taken)}
+    if change.status == "unchanged" or change.after is None:
+        return
+    if dry_run:
+        outcome.detail = "nothing was written (--dry-run)"
+        return
+    keeps = data is not None and (change.is_first or change.taken)
+    made = keeps and keep_backup(file, data or b"", change.taken)
+    try:
+        replace(file.path, data, change.after.encode())
+    except EditRefused:
+        if made:
+            file.backup.unlink()
+        raise
+    outcome.more["backup"] = str(file.backup) if file.backup.exists() else None
+    if outcome.more["backup"]:
+        outcome.detail = f"its first state is kept in {file.backup.name}"
+    outcome.lines.append(f"{install.then}." if install.then else "")
+
+
+def _uninstall(name: str, file: ClientFile, *, restore: bool, dry_run: bool, force: bool) -> Outcome:
+    from gatemini.config.clients.client_entry import OWN_NAME
+    from gatemini.config.clients.client_file import decoded, read_bytes
+    from gatemini.config.clients.installing import Foreign, plan_uninstall
+    from gatemini.config.documents.text_edit import EditRefused
+
+    outcome = Outcome(name, str(file.path), "refused")
+    try:
+        data, kept = read_bytes(file.path), read_bytes(file.backup)
+        change = plan_uninstall(
+            file,
+            INSTALLS[name],
+            None if data is None else decoded(data),
+            None if kept is None else decoded(kept),
+            restore=restore,
+            force=force,
+        )
+        if not dry_run:
+            _apply(file, data, change)
+        elif change.status != "absent":
+            outcome.detail = "nothing was written (--dry-run)"
+    except Foreign:
+        outcome.detail = f"has another server named {OWN_NAME}: --force removes it"
+        return outcome
+    except EditRefused as error:
+        outcome.detail = f"{error}; untouched: remove {OWN_NAME} by hand"
+        return outcome
+    outcome.status = change.status
+    outcome.more = {"given_back": list(change.given_back), "waiting": list(change.waiting)}
+    if change.given_back:
+        outcome.lines.append(f"given back: {', '.join(change.given_back)}; our configuration keeps them too")
+    if change.waiting:
+        outcome.lines.append(
+            f"{counted(len(change.waiting), 'server')} that were taken over are still only behind the gateway: "
+            f"gatemini uninstall {name} --restore gives them back"
+        )
+    return outcome
+
+
+def _apply(file: ClientFile, data: bytes | None, change: Change) -> None:
+    """Write, or remove a file that an install had made; a backup that holds nothing more is removed."""
+    from gatemini.config.clients.client_file import replace
+
+    if change.status == "absent":
+        return
+    if change.after is None:
+        file.path.unlink()
+    elif change.after.encode() != data:
+        replace(file.path, data, change.after.encode())
+    if not change.keeps_backup:
+        file.backup.unlink(missing_ok=True)
+
+
+def _show_change(file: ClientFile, before: str, change: Change) -> None:
+    from gatemini.cli.import_servers import show_diff
+    from gatemini.config.documents.yaml_edit import Edited
+
+    if change.after is not None:
+        show_diff(Edited(file.path, before, change.after))
+
+
+_CLIENTS = shell.argument("clients", nargs="*", metavar="CLIENT", help=", ".join(INSTALLS))
+_SCOPE = shell.argument(
+    "--scope", choices=("user", "project"), default="user", help="for you everywhere, or for this folder"
+)
+_DRY = shell.argument("--dry-run", action="store_true", help="write nothing, show what would be written")
+COMMANDS = (
+    shell.Command(
+        "install",
+        install,
+        [
+            _CLIENTS,
+            shell.argument("--all", dest="every", action="store_true", help="every client that is here"),
+            _SCOPE,
+            shell.argument(
+                "--print", dest="print_only", action="store_true", help="print the entry, write nothing"
+            ),
+            _DRY,
+            shell.argument("--check", action="store_true", help="start what is written, as the client would"),
+            shell.argument(
+                "--take-over",
+                dest="take",
+                action="store_true",
+                help="move its other servers into our configuration",
+            ),
+            shell.argument("--force", action="store_true", help="replace another server named gatemini"),
+            shell.argument("--url", help="connect to a gateway that serves HTTP there"),
+            shell.argument(
+                "--token-env", metavar="NAME", help="of --url: the variable that holds its bearer token"
+            ),
+        ],
+        config="place",
+    ),
+    shell.Command(
+        "uninstall",
+        uninstall,
+        [
+            _CLIENTS,
+            shell.argument("--all", dest="every", action="store_true", help="every client that has it"),
+            _SCOPE,
+            shell.argument(
+                "--restore", action="store_true", help="give back the servers that were taken over"
+            ),
+            _DRY,
+            shell.argument("--force", action="store_true", help="remove another server named gatemini"),
+        ],
+        config="place",
+    ),
+)
