@@ -230,7 +230,7 @@ def test_wrong_sections_fall_back_to_defaults_and_say_so(load: Load) -> None:
         "policy: {default: denied}\n",
         "policy: {rules: [{tool: [a.b], action: deny}]}\n",
         "polcy: {default: deny}\n",
-        "profile: locked\n",
+        "profile: lokced\n",
         "secrets: {strickt: true}\n",
         "strict: true\n",
         "registration: {stdio: '${NO}'}\n",
