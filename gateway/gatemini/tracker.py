@@ -123,6 +123,7 @@ class Tracker:
         self._recent: deque[_Recent] = deque(maxlen=RECENT_CALLS)
         self._latency: dict[str, Histogram] = {}
         self._usage: dict[str, int] = {}
+        self._earlier: dict[str, int] = {}
         self._catalog_bytes = 0
         self._order = 0
         self._called = 0
@@ -259,11 +260,17 @@ class Tracker:
     def dump_usage(self) -> dict[str, int]:
         return dict(self._usage)
 
+    def own_usage(self) -> dict[str, int]:
+        """The uses of this process alone; the cache adds those of other configurations."""
+        own = {tool: uses - self._earlier.get(tool, 0) for tool, uses in self._usage.items()}
+        return {tool: uses for tool, uses in own.items() if uses}
+
     def load_usage(self, saved: Mapping[str, Any]) -> None:
         """Add the counts of earlier processes; implausible ones are left out."""
         for tool, uses in saved.items():
             if isinstance(tool, str) and type(uses) is int and 0 < uses <= _MAX_USAGE:
                 self._usage[tool] = self._usage.get(tool, 0) + uses
+                self._earlier[tool] = self._earlier.get(tool, 0) + uses
 
 
 def _percent(part: int, whole: int) -> float:

@@ -33,6 +33,7 @@ JSON_FILES = {
     "nothing in it": "{}",
     "read-only": '{\n  "x": 1\n}\n',
     "link": '{\n  "x": {"SECTION": 1},\n  "SECTION": {}\n}\n',
+    "no section": '{\n  // mine\n  "y": "x"\n}\n',
     "2 MB": '{\n  "history": [\n' + ",\n".join(f'    "{"h" * 70} {n}"' for n in range(28_000)) + "\n  ]\n}\n",
     "other order": '{"z": 1, "SECTION": {"b": {"args": [], "command": "y"}, "a": {"env": {}, "command": "x"}}, "a": 2}',
 }
@@ -45,6 +46,7 @@ TOML_FILES = {
     "nothing in it": "\n",
     "read-only": "x = 1\n",
     "link": "[mcp_servers]\n",
+    "no section": '# mine\ny = "x"\n',
     "2 MB": "".join(f'k{n} = "{"h" * 70}"\n' for n in range(26_000)),
     "other order": '[tui]\nx = 1\n[mcp_servers.b]\nargs = []\ncommand = "y"\n[other]\n[mcp_servers.a]\ncommand = "x"\n',
 }
@@ -138,7 +140,7 @@ def installed_and_removed(client: str, kind: str, run: Run, home: Path) -> None:
 def test_bytes_outside_our_entry_stay_when_the_file_was_changed_meanwhile(
     client: str, run: Run, home: Path, subtests: pytest.Subtests
 ) -> None:
-    for kind in ("comments", "tabs", "crlf", "other order"):
+    for kind in ("comments", "tabs", "crlf", "other order", "no section"):
         with subtests.test(kind):
             path = written(client, home, content(client, kind))
             assert run("install", client).code == 0

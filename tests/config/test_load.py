@@ -500,6 +500,40 @@ def test_a_file_that_others_may_write_is_a_finding(tmp_path: Path, mode: int, fo
     assert not loaded.errors
 
 
+@pytest.mark.parametrize("name", ["adapter.yaml", ".env", "vars.env"])
+def test_a_file_that_the_configuration_takes_values_from_is_a_finding_too(tmp_path: Path, name: str) -> None:
+    (tmp_path / "adapter.yaml").write_text("tools: {hi: {command: [echo, hi]}}")
+    (tmp_path / ".env").write_text("A=1")
+    (tmp_path / "vars.env").write_text("B=2")
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"m": {"command": "echo", "envFile": "vars.env"}}}')
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "include: [mcp.json]\nbackends: {a: {transport: cli-adapter, adapter_file: adapter.yaml}}\n"
+    )
+    for file in tmp_path.iterdir():
+        file.chmod(0o600)
+    assert not load_config(path, environ={}).problems
+    (tmp_path / name).chmod(0o666)
+    (problem,) = load_config(path, environ={}).problems
+    assert name in problem.text()
+
+
+@pytest.mark.parametrize(("mode", "found"), [(0o755, 0), (0o775, 0), (0o777, 1), (0o1777, 0)])
+def test_a_folder_in_which_everybody_may_replace_the_file_is_a_finding(
+    tmp_path: Path, mode: int, found: int
+) -> None:
+    path = tmp_path / "open" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text("backends: {}\n")
+    path.chmod(0o600)
+    path.parent.chmod(mode)
+    link = tmp_path / "link.yaml"
+    link.symlink_to(path)
+    for source in (path, link):
+        problems = load_config(source, environ={}).problems
+        assert len([p for p in problems if "everybody may replace" in p.text()]) == found
+
+
 def test_a_finding_shows_hidden_characters_of_a_key_as_escapes(load: Load) -> None:
     (problem,) = load("backends:\n  a\u202eb: {command: x}\n").problems
     assert "\u202e" not in problem.text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -18,7 +17,7 @@ from anyio.abc import TaskStatus
 from gatemini import __version__
 from gatemini.backends.actor import Backend
 from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
-from gatemini.backends.calls.failures import not_added, stderr_text
+from gatemini.backends.calls.failures import no_backend, not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
 from gatemini.backends.fallback_chain import Admit, Call, Check, call_tool, candidates, fall_back, read
 from gatemini.backends.instances import Instances
@@ -29,7 +28,7 @@ from gatemini.backends.transports.http_link import Permitted
 from gatemini.backends.transports.interface import OpenLink
 from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.model.schema import BackendConfig, HealthConfig
-from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
+from gatemini.errors import BackendError, BackendStarting, BackendStopped
 from gatemini.model import CallOutcome, Json, Offer, Tool
 from gatemini.processes.children import Children
 from gatemini.processes.prerequisites import Prerequisites
@@ -394,7 +393,5 @@ class Manager:
     def _find(self, name: str) -> Backend:
         backend = self._backends.get(name)
         if backend is None:
-            close = difflib.get_close_matches(name, self._backends, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(self.names())}"
-            raise BackendNotFound(f"there is no backend {name!r}", hint=hint)
+            raise no_backend(name, self.names())
         return backend

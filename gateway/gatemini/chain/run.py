@@ -242,8 +242,9 @@ def _failed(
     trace = chain.invoker.trace if chain is not None else None
     if chain is not None:
         why = chain.journal.why if refused else interruption(failure.facts, chain.invoker.trace)
-        # A JSON call is sent again as it was: its grant waits for it.
-        as_it_was = failure.facts.code == ApprovalPending.code and chain.tier == JsonCall.tier
+        # A JSON call is sent again as it was: its grant waits for it. A composite tool may have made calls already.
+        held = failure.facts.code == ApprovalPending.code
+        as_it_was = held and chain.tier == JsonCall.tier and not chain.invoker.trace.done
         failure.notes += _rerun_notes(request, chain, why, named=not (refused or as_it_was))
     text = explain(failure, request.code, records, services, request.error_room, trace, request.client.who)
     meta = chain.meta() if chain is not None else NO_META

@@ -151,7 +151,7 @@ class _Loading:
         self.check_shells(built)
         pins = self.source.absolute().with_name(PINS_FILE)
         self.links.add(pins)
-        for path in sorted({*self.read, pins}):
+        for path in sorted(self.protected()):
             if others_may_write(path):
                 self.report_open(path)
         unresolved = [p for p in self.problems if p.unresolved] if settings.strict else []
@@ -350,9 +350,17 @@ class _Loading:
             variables=self.environ,
         )
 
+    def protected(self) -> set[Path]:
+        """What nobody else may write: the files that were read, or would be if they were there, and their folders."""
+        env = self.source.absolute().with_name(".env")
+        files = {path.resolve() for path in (*self.read, *self.links, env)}
+        return files | {path.parent for path in files if path.exists()}
+
     def report_open(self, path: Path) -> None:
-        """Report a file that others may write; `locked` does not start with one."""
+        """Report a file or folder that others may write; `locked` does not start with one."""
         found = "others than its owner may write this file, and so start programs as you"
+        if path.is_dir():
+            found = "everybody may replace the files in this folder, and so start programs as you"
         if path.name == PINS_FILE:
             found = "others than its owner may write this file, and so approve what servers have changed"
         place = (str(path), None, "", found, "", f"Run `chmod go-w {path}`")

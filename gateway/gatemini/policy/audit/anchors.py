@@ -15,7 +15,7 @@ import anyio.to_thread
 import msgspec
 
 from gatemini.config.model.audit import AnchorConfig
-from gatemini.policy.audit.record import Head, line_of
+from gatemini.policy.audit.record import Head, members
 from gatemini.processes.child_environment import child_environment
 from gatemini.processes.children import Children
 from gatemini.processes.command import OutputTooLarge, describe_exit, run_to_end
@@ -77,7 +77,7 @@ async def _run(command: Sequence[str], line: bytes) -> list[str]:
 
 def anchor_line(head: Head) -> bytes:
     """Return the line of one anchor: `{instance, seq, hash, file, time}`."""
-    return line_of({**asdict(head), "time": datetime.now(UTC)})
+    return b"{" + members({**asdict(head), "time": datetime.now(UTC)}) + b"}\n"
 
 
 def _post(url: str, line: bytes) -> None:

@@ -41,18 +41,24 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-async def kept_arguments(arguments: Any, how: KEPT, key: bytes, redact: Callable[[Any], Any]) -> Any:
-    """Return what the record has under `arguments`: a text `hmac-sha256:…`, the redacted arguments, or None."""
-    if how == "none":
-        return None
-    text = canonical(arguments)
-    if how == "full" and len(text) <= MOST_BYTES:
-        return redact(arguments)
-    if len(text) <= MOST_BYTES:
-        return hashed(text, key)
-    return await anyio.to_thread.run_sync(hashed, text, key)
+class Kept:
+    """The arguments of calls as records have them."""
 
+    def __init__(self, how: KEPT, key: bytes, redact: Callable[[Any], Any]) -> None:
+        self._how = how
+        self._redact = redact
+        self._keyed = hmac.new(key, digestmod="sha256")  # copied: looking the hash up costs ten times as much
 
-def hashed(text: bytes, key: bytes) -> str:
-    """Return the HMAC of a canonical JSON text."""
-    return "hmac-sha256:" + hmac.digest(key, text, "sha256").hex()
+    async def of(self, arguments: Any) -> bytes:
+        """Return a JSON text: a text `hmac-sha256:…`, the redacted arguments, or null."""
+        if self._how == "none":
+            return b"null"
+        text = canonical(arguments)
+        if len(text) > MOST_BYTES:
+            return await anyio.to_thread.run_sync(self._hashed, text)
+        return canonical(self._redact(arguments)) if self._how == "full" else self._hashed(text)
+
+    def _hashed(self, text: bytes) -> bytes:
+        keyed = self._keyed.copy()
+        keyed.update(text)
+        return b'"hmac-sha256:%b"' % keyed.hexdigest().encode()

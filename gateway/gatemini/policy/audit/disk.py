@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gatemini.policy.audit.files import AuditFile, file_name, prune, sync_folder
-from gatemini.policy.audit.record import GENESIS, Head, digest, line_of
+from gatemini.policy.audit.record import GENESIS, Head, digest, line_of, members
 
 logger = logging.getLogger(__name__)
 
@@ -46,22 +46,26 @@ class Disk:
         name = file_name(self._began, self._instance, self._number)
         return Head(self._instance, self.seq, self._prev, name) if self.seq else None
 
-    def append(self, record: dict[str, Any]) -> int:
-        """Write one record; return its number. Raises OSError, and then nothing has changed."""
+    def append(self, body: bytes) -> int:
+        """Write one record, the members of its JSON object; return its number. Raises OSError, and then nothing changed."""
         if self._file is None:
             self._open()
         elif self._file.size >= self._rotate_bytes:
             self._rotate()
-        return self._write(record)
+        return self._write(body)
 
     def seal(self) -> None:
         """End the current file with a seal, after which nothing may come. Raises OSError."""
         if self._file is not None:
-            self._write({"time": datetime.now(UTC), "kind": "seal", "instance": self._instance})
+            self._write(self.stamped("seal"))
 
-    def _write(self, record: dict[str, Any]) -> int:
+    def stamped(self, kind: str, **fields: Any) -> bytes:
+        """Return the body of a record of this kind, with the time and the instance."""
+        return members({"time": datetime.now(UTC), "kind": kind, "instance": self._instance, **fields})
+
+    def _write(self, body: bytes) -> int:
         assert self._file is not None  # noqa: S101 - `append` opens it
-        line = line_of({"seq": self.seq + 1, **record, "prev": self._prev})
+        line = line_of(self.seq + 1, body, self._prev)
         self._file.append(line)
         self.seq += 1
         self._prev = digest(line)
@@ -91,10 +95,8 @@ class Disk:
         """Record which files are deleted, then delete them; what fails is tried at the next new file."""
         try:
             for path, last in prune(self.folder, keep, current):
-                pruned = {"file": path.name, "of": last.instance, "last": last.seq, "hash": last.hash}
-                self._write(
-                    {"time": datetime.now(UTC), "kind": "pruned", "instance": self._instance, **pruned}
-                )
+                named = {"file": path.name, "of": last.instance, "last": last.seq, "hash": last.hash}
+                self._write(self.stamped("pruned", **named))
         except OSError as error:
             logger.warning("audit: old files stay: %s", error)
 

@@ -23,10 +23,10 @@ from gatemini import __version__
 from gatemini.config.model.audit import AuditConfig
 from gatemini.config.model.schema import Config
 from gatemini.config.variables.redaction import Redactor
-from gatemini.discovery.types.identifiers import spoken
 from gatemini.errors import AuditFailed
 from gatemini.policy.audit.anchors import is_anchored, send_anchor
-from gatemini.policy.audit.arguments import kept_arguments, read_key
+from gatemini.policy.audit.arguments import Kept, read_key
+from gatemini.policy.audit.call_records import CallRecords
 from gatemini.policy.audit.disk import Deleted, Disk
 from gatemini.policy.audit.files import unjoined_heads
 from gatemini.policy.audit.record import Head
@@ -37,12 +37,7 @@ SYNC_SECONDS = 1.0
 """With `fsync: second`: records of one second share one wait for the disk."""
 MOST_WAITING = 10_000
 """Records kept in memory while the disk takes none; further ones are counted as lost."""
-MOST_NAMES = 10_000
-"""Names of tools, clients and sessions whose redacted form is kept: redacting costs more than the rest of a record."""
-
 logger = logging.getLogger(__name__)
-
-Record = dict[str, Any]
 
 
 class AuditLog:
@@ -56,17 +51,16 @@ class AuditLog:
         folder: Path,
         key_file: Path,
         redactor: Redactor,
-        about: Record | None = None,
+        about: dict[str, Any] | None = None,
     ) -> None:
         self.config = config
         self.instance = secrets.token_hex(8)
         self._about = about or {}
         """What the start record says of the gateway."""
         self._key_file = key_file
-        self._key: bytes | None = None
+        self._kept: Kept | None = None
         self._redactor = redactor
-        self._names: dict[str, str] = {}
-        self._known = 0
+        self._calls = CallRecords(self.instance, redactor)
         self._disk = Disk(
             folder,
             self.instance,
@@ -75,7 +69,9 @@ class AuditLog:
             forced=config.fsync != "none",
         )
         self._joins: list[Head] = []
-        self._waiting: deque[Record] = deque()
+        self._waiting: deque[bytes] = deque()
+        self._clear = False
+        """Whether the next record can be written at once: nothing has to come before it."""
         self._lost = 0
         self._lost_since: datetime | None = None
         self._write_error: OSError | None = None
@@ -100,17 +96,8 @@ class AuditLog:
         try:
             if self._sync_error is not None and self.config.on_failure == "block":
                 raise self._sync_error
-            key = self._key if self._key is not None else self.prepare()
-            kept = await kept_arguments(facts.arguments, self.config.arguments, key, self._redactor.value)
-            record = self._of_call("intent", facts)
-            record |= {
-                "arguments": kept,
-                "policy": revision,
-                "action": decision.action,
-                "rule": decision.rule,
-                "labels": labels,
-            }
-            seq = self._put(record)
+            kept = await (self._kept or self.prepare()).of(facts.arguments)
+            seq = self._put(self._calls.intent(facts, decision, revision, kept, labels))
         except OSError as error:
             self._failed(error)
             if self.config.on_failure == "block":
@@ -123,35 +110,18 @@ class AuditLog:
 
     def outcome(self, intent: int, facts: CallFacts, end: CallEnd, *, labels: Sequence[str] = ()) -> None:
         """Write how a call ended. `intent` is the number of its intent."""
-        record = self._of_call("outcome", facts)
-        outcome, _, _ = end.outcome.partition(":")
-        record |= {
-            "intent": intent,
-            "outcome": outcome,
-            "sent": end.sent,
-            "ms": round(end.ms, 3),
-            "bytes": end.bytes,
-            "labels": labels,
-        }
-        self._put_or_keep(record)
+        self._put_or_keep(self._calls.outcome(intent, facts, end, labels))
 
     def decision(self, facts: CallFacts, decision: Decision, *, revision: str = "") -> None:
         """Write that a call was refused, or that a person is asked; the intent of an admitted call says the rest."""
-        record = self._of_call("decision", facts)
-        record |= {
-            "policy": revision,
-            "action": decision.action,
-            "rule": decision.rule,
-            "reason": self._redactor.redact(decision.reason),
-        }
-        self._put_or_keep(record)
+        self._put_or_keep(self._calls.decision(facts, decision, revision))
 
     def event(self, kind: str, *, needed: bool = False, **fields: Any) -> None:
         """Write any other event: an approval, a registration, a pin, a changed configuration, a login.
 
         `needed`: what follows may not happen unrecorded, so that AuditFailed is raised under `block`.
         """
-        record = self._stamped(kind) | self._redactor.value(fields)
+        record = self._disk.stamped(kind, **self._redactor.value(fields))
         if not (needed and self.config.on_failure == "block"):
             self._put_or_keep(record)
             return
@@ -167,48 +137,20 @@ class AuditLog:
         if changed:
             self.event("config", changed=changed)
 
-    def _of_call(self, kind: str, facts: CallFacts) -> Record:
-        who = facts.who
-        return {
-            "time": datetime.now(UTC),
-            "kind": kind,
-            "instance": self.instance,
-            "session": facts.session,
-            "principal": self._name(who.id),
-            "client": self._name(who.client),
-            "transport": who.transport,
-            "chain": facts.chain,
-            "tool": self._name(spoken(facts.qualified)),
-        }
-
-    def _stamped(self, kind: str) -> Record:
-        return {"time": datetime.now(UTC), "kind": kind, "instance": self.instance}
-
-    def _name(self, text: str) -> str:
-        """Return a name without secrets: a server may call a tool by its key."""
-        known = len(self._redactor.secrets)
-        if known != self._known or len(self._names) > MOST_NAMES:
-            self._names.clear()
-            self._known = known
-        name = self._names.get(text)
-        if name is None:
-            name = self._names[text] = self._redactor.redact(text)
-        return name
-
     # -- writing -----------------------------------------------------------------------------------
 
-    def prepare(self) -> bytes:
+    def prepare(self) -> Kept:
         """Read the key and the heads of earlier instances, before the first record. Raises OSError."""
         key = read_key(self._key_file) if self.config.arguments != "none" else b""
         self._disk.make_folder()
         self._joins = unjoined_heads(self._disk.folder)
-        self._key = key
-        return key
+        self._kept = Kept(self.config.arguments, key, self._redactor.value)
+        return self._kept
 
     def start(self) -> None:
         """Write the start record now, as a gateway does that serves clients."""
         try:
-            if self._key is None:
+            if self._kept is None:
                 self.prepare()
             self._begin()
         except OSError as error:
@@ -217,36 +159,42 @@ class AuditLog:
     def _begin(self) -> None:
         if self._disk.seq == 0:
             begins = {"version": __version__, "pid": os.getpid(), **self._about, "joins": self._joins}
-            self._disk.append(self._stamped("start") | begins)
+            self._disk.append(self._disk.stamped("start", **begins))
 
-    def _put(self, record: Record) -> int:
-        """Write a record after those that wait; return its number. Raises OSError."""
-        if self._key is None:
+    def _catch_up(self) -> None:
+        """Write what comes before the next record: the start, what waits, and how much was lost. Raises OSError."""
+        if self._kept is None:
             self.prepare()
         self._begin()
         while self._waiting:
             self._disk.append(self._waiting[0])
             self._waiting.popleft()
         if self._lost:
-            self._disk.append(self._stamped("lost") | {"records": self._lost, "since": self._lost_since})
+            self._disk.append(self._disk.stamped("lost", records=self._lost, since=self._lost_since))
             self._lost, self._lost_since = 0, None
-        seq = self._disk.append(record)
+        self._clear = True
         if self._write_error is not None:
             self._write_error = None
             logger.warning("audit: records are written again")
+
+    def _put(self, body: bytes) -> int:
+        """Write a record after those that wait; return its number. Raises OSError."""
+        if not self._clear:
+            self._catch_up()
+        seq = self._disk.append(body)
         self._written.set()
         if seq - self._anchored >= self.config.anchor.every:
             self._anchor_due.set()
         return seq
 
-    def _put_or_keep(self, record: Record) -> None:
+    def _put_or_keep(self, body: bytes) -> None:
         """Write a record that no call waits for; one that cannot be written now is written before the next one."""
         try:
-            self._put(record)
+            self._put(body)
         except OSError as error:
             self._failed(error)
             if self.config.on_failure == "block" and len(self._waiting) < MOST_WAITING:
-                self._waiting.append(record)
+                self._waiting.append(body)
             else:
                 self._count_lost()
 
@@ -265,6 +213,7 @@ class AuditLog:
         return f"audit records cannot be written, {effect}: {why}"
 
     def _failed(self, error: OSError) -> None:
+        self._clear = False
         if self._write_error is None:
             self._write_error = error
             logger.error("%s", self.problem)
@@ -342,7 +291,7 @@ class AuditLog:
         """Write the stop record, close the file with a seal, and anchor the end."""
         if self._disk.seq == 0:
             return
-        self._put_or_keep(self._stamped("stop"))
+        self._put_or_keep(self._disk.stamped("stop"))
         try:
             self._disk.seal()
             await anyio.to_thread.run_sync(self._disk.close)

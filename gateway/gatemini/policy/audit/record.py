@@ -31,12 +31,17 @@ class Head:
     file: str = ""
 
 
-def line_of(record: dict[str, Any]) -> bytes:
-    """Return the line of a record, newline included."""
+def members(record: dict[str, Any]) -> bytes:
+    """Return the JSON text of a record without its braces."""
     try:
-        return orjson.dumps(record, option=_FORMAT) + b"\n"
+        return orjson.dumps(record, option=_FORMAT)[1:-1]
     except TypeError:  # integers beyond 64 bits and lone surrogates, which orjson refuses
-        return json.dumps(record, separators=(",", ":"), default=_text).encode() + b"\n"
+        return json.dumps(record, separators=(",", ":"), default=_text).encode()[1:-1]
+
+
+def line_of(seq: int, body: bytes, prev: str) -> bytes:
+    """Return the line of a record, newline included; `body` is what `members` returns."""
+    return b'{"seq":%d,%b,"prev":"%b"}\n' % (seq, body, prev.encode())
 
 
 def digest(line: bytes) -> str:
