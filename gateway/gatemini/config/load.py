@@ -19,6 +19,7 @@ from gatemini.config.documents.document import Document, read_document
 from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
+from gatemini.config.model.http.server import HttpConfig
 from gatemini.config.model.policy import PINS_FILE, PolicyConfig
 from gatemini.config.model.schema import CompositeTool, Config, DaemonConfig, SecretsConfig
 from gatemini.config.problems import Problem, closest, dotted
@@ -329,6 +330,8 @@ class _Loading:
         hidden = (*settings.redact, *_PROGRAM_TOKENS)
         secrets += [(name, self.environ[name]) for name in hidden if self.environ.get(name)]
         secrets += [("the webhook's key", self.webhook_key)] if self.webhook_key else []
+        http: HttpConfig = self.sections.values.get("http", HttpConfig())
+        secrets += http.auth.secrets
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections.values, "backends": backends}),
             problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),
