@@ -193,7 +193,7 @@ def hint_context(
         return None if trace is None else trace.results(f"{backend}.{tool}")
 
     return HintContext(
-        services.identifiers()[0],
+        services.identifiers(who)[0],
         tools,
         partial(owners, registry=registry),
         signed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 
@@ -163,7 +164,7 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
 async def _execute(
     cleaned: Cleaned, request: ChainRequest, services: ChainServices, chain: _Chain
 ) -> ChainValue:
-    plan = parse(cleaned.code, services.is_backend)
+    plan = parse(cleaned.code, partial(services.is_backend, who=request.client.who))
     if isinstance(plan, SingleCall) and chain.invoker.config.max_argument_bytes < len(cleaned.code):
         plan = Script(cleaned.code)  # may be over the limit of arguments, which the guest checks
     chain.tier = plan.tier
