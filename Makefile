@@ -73,7 +73,7 @@ versions:
 # Needs `uv` on the path; run after every change to the dependencies.
 lock:
 	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-header --no-emit-index-url \
-		pyproject.toml requirements/build.in --extra http -o requirements/run.txt
+		pyproject.toml requirements/build.in -o requirements/run.txt
 	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-header --no-emit-index-url \
 		pyproject.toml requirements/build.in --all-extras -c requirements/run.txt -o requirements/dev.txt
 

@@ -61,9 +61,9 @@
   fix(CallPromisePrototype, "toJSON", function () { throw forgotten(this, "given to JSON.stringify"); });
   // After a race, a call that only reads and that the code no longer waits for at its end is needless: it has lost.
   let races = false;
-  function raceOf(name) {
+  function watchRaces(name) {
     const combine = own[name];
-    return function (values) {
+    const method = function (values) {
       races = true;
       for (let i = 0; own.isArray(values) && i < values.length; i++) {
         const entry = typeof values[i] === "object" && values[i] !== null ? own.weakGet(calls, values[i]) : undefined;
@@ -71,9 +71,6 @@
       }
       return combine(this, values);
     };
-  }
-  function watchRaces(name) {
-    const method = raceOf(name);
     define(method, "name", { __proto__: null, value: name });
     define(own.Promise, name, { __proto__: null, writable: true, configurable: true, value: method });
   }

@@ -33,6 +33,7 @@ JSON_FILES = {
     "nothing in it": "{}",
     "read-only": '{\n  "x": 1\n}\n',
     "link": '{\n  "x": {"SECTION": 1},\n  "SECTION": {}\n}\n',
+    "no section": '{\n  // mine\n  "y": "x"\n}\n',
     "2 MB": '{\n  "history": [\n' + ",\n".join(f'    "{"h" * 70} {n}"' for n in range(28_000)) + "\n  ]\n}\n",
     "other order": '{"z": 1, "SECTION": {"b": {"args": [], "command": "y"}, "a": {"env": {}, "command": "x"}}, "a": 2}',
 }
@@ -45,6 +46,7 @@ TOML_FILES = {
     "nothing in it": "\n",
     "read-only": "x = 1\n",
     "link": "[mcp_servers]\n",
+    "no section": '# mine\ny = "x"\n',
     "2 MB": "".join(f'k{n} = "{"h" * 70}"\n' for n in range(26_000)),
     "other order": '[tui]\nx = 1\n[mcp_servers.b]\nargs = []\ncommand = "y"\n[other]\n[mcp_servers.a]\ncommand = "x"\n',
 }
@@ -138,7 +140,7 @@ def installed_and_removed(client: str, kind: str, run: Run, home: Path) -> None:
 def test_bytes_outside_our_entry_stay_when_the_file_was_changed_meanwhile(
     client: str, run: Run, home: Path, subtests: pytest.Subtests
 ) -> None:
-    for kind in ("comments", "tabs", "crlf", "other order"):
+    for kind in ("comments", "tabs", "crlf", "other order", "no section"):
         with subtests.test(kind):
             path = written(client, home, content(client, kind))
             assert run("install", client).code == 0
@@ -178,6 +180,17 @@ def test_a_file_that_an_install_made_is_gone_after_it(run: Run, home: Path) -> N
     assert run("uninstall", "--all").code == 0
     assert not place("cursor", home).exists()
     assert not place("codex", home).exists()
+
+
+def test_a_link_that_leads_nowhere_is_followed_and_stays(run: Run, home: Path) -> None:
+    path = place("cursor", home)
+    path.parent.mkdir()
+    path.symlink_to(home / "dotfiles" / "mcp.json")
+    assert run("install", "cursor").code == 0
+    assert "gatemini" in servers("cursor", home / "dotfiles" / "mcp.json")
+    assert run("uninstall", "cursor").code == 0
+    assert path.is_symlink()
+    assert not path.exists()
 
 
 def test_the_table_of_installs_is_that_of_imports() -> None:
@@ -249,6 +262,7 @@ def test_all_finds_the_clients_that_are_here_and_the_scope_is_a_project(run: Run
     assert "gatemini" in servers("vscode", Path.cwd() / ".vscode" / "mcp.json")
     assert "no file of its own in a project" in run("install", "zed", "--scope", "project").err
     assert run("install").code == 2
+    assert run("uninstall").code == 2
     assert "there is no client emacs" in run("install", "emacs").err
 
 
@@ -318,6 +332,17 @@ def test_what_a_moved_server_lacks_is_said_at_once(run: Run, home: Path) -> None
     moved = run("install", "vscode", "--take-over")
     assert "a does not start yet: the input my-key needs `gatemini secret set my-key`" in moved.out
     assert moved.code == 0
+
+
+def test_servers_of_single_projects_stay_in_theirs(run: Run, home: Path) -> None:
+    one = {"mcpServers": {"mine": {"command": "y"}}}
+    path = written(
+        "claude-code", home, json.dumps({"mcpServers": {"a": {"command": "x"}}, "projects": {"/p": one}})
+    )
+    moved = run("install", "claude-code", "--take-over")
+    assert "mine stays: is of the project /p only" in moved.out
+    assert parsed(path)["projects"] == {"/p": one}
+    assert "mine" not in (home / ".config" / "gatemini" / "config.yaml").read_text()
 
 
 def test_servers_come_back_into_a_file_that_was_changed_meanwhile(run: Run, home: Path) -> None:

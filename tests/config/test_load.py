@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatemini.cli.config import masked
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.registered_backend import dynamic_backend
-from gatemini.errors import ConfigError
+from gatemini.config.session_values import SessionValues, for_session
+from gatemini.errors import BackendStopped, ConfigError
 
 Load = Callable[..., Loaded]
 KEY = 'a"b: #c\nd'
@@ -230,7 +232,7 @@ def test_wrong_sections_fall_back_to_defaults_and_say_so(load: Load) -> None:
         "policy: {default: denied}\n",
         "policy: {rules: [{tool: [a.b], action: deny}]}\n",
         "polcy: {default: deny}\n",
-        "profile: locked\n",
+        "profile: lokced\n",
         "secrets: {strickt: true}\n",
         "strict: true\n",
         "registration: {stdio: '${NO}'}\n",
@@ -500,7 +502,74 @@ def test_a_file_that_others_may_write_is_a_finding(tmp_path: Path, mode: int, fo
     assert not loaded.errors
 
 
+@pytest.mark.parametrize("name", ["adapter.yaml", ".env", "vars.env"])
+def test_a_file_that_the_configuration_takes_values_from_is_a_finding_too(tmp_path: Path, name: str) -> None:
+    (tmp_path / "adapter.yaml").write_text("tools: {hi: {command: [echo, hi]}}")
+    (tmp_path / ".env").write_text("A=1")
+    (tmp_path / "vars.env").write_text("B=2")
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"m": {"command": "echo", "envFile": "vars.env"}}}')
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "include: [mcp.json]\nbackends: {a: {transport: cli-adapter, adapter_file: adapter.yaml}}\n"
+    )
+    for file in tmp_path.iterdir():
+        file.chmod(0o600)
+    assert not load_config(path, environ={}).problems
+    (tmp_path / name).chmod(0o666)
+    (problem,) = load_config(path, environ={}).problems
+    assert name in problem.text()
+
+
+@pytest.mark.parametrize(("mode", "found"), [(0o755, 0), (0o775, 0), (0o777, 1), (0o1777, 0)])
+def test_a_folder_in_which_everybody_may_replace_the_file_is_a_finding(
+    tmp_path: Path, mode: int, found: int
+) -> None:
+    path = tmp_path / "open" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text("backends: {}\n")
+    path.chmod(0o600)
+    path.parent.chmod(mode)
+    link = tmp_path / "link.yaml"
+    link.symlink_to(path)
+    for source in (path, link):
+        problems = load_config(source, environ={}).problems
+        assert len([p for p in problems if "everybody may replace" in p.text()]) == found
+
+
 def test_a_finding_shows_hidden_characters_of_a_key_as_escapes(load: Load) -> None:
     (problem,) = load("backends:\n  a\u202eb: {command: x}\n").problems
     assert "\u202e" not in problem.text()
     assert "backends.a\\u202eb" in problem.text()
+
+
+SESSION = """\
+daemon: { session_env: [TOKEN] }
+backends:
+  a: { command: srv, cwd: "${session.cwd}", args: ["--root=${session.cwd}/src", "${TOKEN:-none}"], inherit_env: [TOKEN, OTHER] }
+  b: { url: "https://x/${session.cwd}" }
+  c: { command: srv, args: ["${TOKEN}"], instance_mode: shared }
+  d: { command: srv, env: { KEY: "${TOKEN}", DOLLAR: "$${session.cwd}" } }
+"""
+
+
+def test_a_value_of_the_session_makes_a_backend_dedicated_and_is_put_in_for_each_session(load: Load) -> None:
+    loaded = load(SESSION, {"TOKEN": "of-the-gateway"})
+    config = loaded.config.backends["a"]
+    assert config.instance_mode == "dedicated"
+    made = for_session(config, SessionValues("/one", {"TOKEN": "t"}))
+    assert (made.cwd, made.args, made.env) == ("/one", ("--root=/one/src", "t"), {"TOKEN": "t"})
+    without = for_session(config, SessionValues("/two"))
+    assert (without.args, without.env) == (("--root=/two/src", "none"), {})
+    assert made.inherit_env == ("OTHER",)
+    shown = masked(loaded, all_keys=False)["backends"]["a"]
+    assert shown["args"] == ["--root=${session.cwd}/src", "${TOKEN}"]
+
+
+def test_a_value_of_the_session_elsewhere_or_in_a_shared_backend_is_an_error(load: Load) -> None:
+    loaded = load(SESSION, {"TOKEN": "of-the-gateway"})
+    assert "${session.cwd} belongs to a session and is not put in here" in loaded.disabled["b"]
+    assert "found shared, but args has ${TOKEN}, which differs between sessions" in loaded.disabled["c"]
+    with pytest.raises(BackendStopped, match="d needs the variable TOKEN of its client"):
+        for_session(loaded.config.backends["d"], SessionValues("/one"))
+    made = for_session(loaded.config.backends["d"], SessionValues("/one", {"TOKEN": "t"}))
+    assert made.env == {"KEY": "t", "DOLLAR": "${session.cwd}"}

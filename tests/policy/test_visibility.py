@@ -126,13 +126,33 @@ async def test_what_is_found_depends_on_the_client(app: App) -> None:
     guest = app.new_session(Principal("uid:1", "guest"))
     listed = await call(app, "list_tools_meta", guest, page_size=100)
     assert not any(name.startswith("far.") for name in listed["tools"])
-    limited = replace(guest.principal, client="x", grant=Grant(allow=("demo.a*",), deny=("*.audio",)))
+    limited = replace(guest.principal, client="x", grant=Grant(allow=(("demo.a*",),), deny=("*.audio",)))
     listed = await call(app, "list_tools_meta", app.new_session(limited), page_size=100)
     assert listed["tools"] == ["demo.add"]
     backends = replace(limited, grant=Grant(backends=frozenset({"other"})))
     listed = await call(app, "list_tools_meta", app.new_session(backends), page_size=100)
     assert listed["tools"]
     assert all(name.startswith("far.") for name in listed["tools"])
+
+
+async def test_what_is_found_depends_on_expressions_about_the_client_alone(app: App) -> None:
+    door = app.chain.door
+    assert door is not None
+    rules = [
+        {"tools": ["demo.add"], "when": "client.claims.role == 'admin'", "action": "allow"},
+        {"tools": ["demo.text"], "when": "client.name == 'x' && args.n < 5", "action": "allow"},
+        {"tools": ["*"], "action": "deny"},
+    ]
+    door.set_policy(PolicyConfig.model_validate({"rules": rules}))
+    admin = Principal("u", "x", transport="http", claims={"role": "admin"})
+    for claims, names in (
+        ({"role": "admin"}, ["add", "text"]),
+        ({"role": "reader"}, ["text"]),
+        ({}, ["text"]),
+    ):
+        shown = app.chain.listing(replace(admin, claims=claims)).registry.tools()
+        assert [tool.name for tool in shown] == names, claims
+    door.set_policy(PolicyConfig.model_validate({"rules": RULES}))
 
 
 @pytest.mark.parametrize(

@@ -134,5 +134,7 @@ def test_usage_counts_successes_and_survives_a_restart() -> None:
     first.record_call("a.c", "a", 1, False)
     second = tracker()
     second.load_usage({**first.dump_usage(), "bad": -1, "worse": "3", "worst": True})
+    assert second.own_usage() == {}
     second.record_call("a.b", "a", 1, True)
     assert second.usage == {"a.b": 3}
+    assert second.own_usage() == {"a.b": 1}

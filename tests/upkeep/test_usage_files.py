@@ -28,7 +28,7 @@ def written(book: AccountBook, tracker: Tracker, **more: Any) -> bool:
         stats=tracker.stats(),
         recent=tracker.recent(RECENT_CALLS),
         backends=[{"name": "demo", "tools": 1, "catalog_bytes": 10}],
-        usage=tracker.dump_usage(),
+        usage=tracker.own_usage(),
         **given,
     )
 

@@ -17,7 +17,6 @@ import anyio
 import anyio.to_thread
 
 from gatemini.backends.calls.callers import LOGGED, AskFn, Caller
-from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log, of_person
@@ -26,7 +25,7 @@ from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome, fate_of
 from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
 from gatemini.chain.services import ChainServices
-from gatemini.chain.values.outputs import mismatch
+from gatemini.chain.values.outputs import answered
 from gatemini.chain.values.resources import (
     BESIDE_TOOLS,
     address_of,
@@ -35,7 +34,6 @@ from gatemini.chain.values.resources import (
     no_address,
     prompt_of,
 )
-from gatemini.chain.values.tool_values import to_value, tool_error
 from gatemini.config.model.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
@@ -207,16 +205,15 @@ class Invoker:
         raw: bool,
         digits: Paths,
     ) -> Outcome:
-        backend = record.backend
         self._within_limit(record)
         if spelled == READ_RESOURCE and (uri := address_of(arguments)) is not None:
-            return await self._read_resource(record, entry, backend, uri)
+            return await self._read_resource(record, entry, record.backend, uri)
         try:
-            tool = await self.services.find(backend, spelled, self._time_left, self.client.who)
+            tool = await self.services.find(record.backend, spelled, self._time_left, self.client.who)
         except ToolNotFound:
             if spelled not in BESIDE_TOOLS:
                 raise
-            return await self._beside_tools(record, entry, backend, spelled, arguments)
+            return await self._beside_tools(record, entry, record.backend, spelled, arguments)
         record.tool = tool.qualified
         try:
             checked, notes = check(tool, arguments, signature, digits)
@@ -236,7 +233,9 @@ class Invoker:
             return self.dry_run.hold(tool, checked, notes)
         outcome = await self._send(record, entry, tool, checked)
         record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
-        return self._value(tool, outcome.result, (*notes, *outcome.notes), raw)
+        notes = (*notes, *outcome.notes)
+        keep, learn = self.results, self.services.learn
+        return answered(tool, outcome.result, notes, keep, learn, self.services.lists, raw=raw)
 
     async def _send(self, record: CallRecord, entry: Entry, tool: Tool, arguments: Json) -> CallOutcome:
         """Send an admitted call once fewer than the most are in flight."""
@@ -246,6 +245,7 @@ class Invoker:
             record.started = time.monotonic()
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
+            await self.trace.sending(entry)
             record.sent = True
             return await self.services.backends.call_tool(
                 tool.backend,
@@ -269,30 +269,6 @@ class Invoker:
         if held:  # a dry run will not send it
             return door.foresee(facts)
         record.admission = await door.admit(facts, self._reach)
-
-    def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
-        """Return the value for the code of a backend's answer."""
-        if (mismatched := mismatch(tool, result)) is not None:
-            notes = (*notes, mismatched)
-        if raw or result.get("isError"):
-            result = in_full(result)
-        if raw:
-            return Outcome(True, result, notes)
-        if result.get("isError"):
-            return Outcome(False, tool_error(result, tool), notes)
-        value = to_value(
-            result,
-            tool,
-            save_blob=self.results.save_blob,
-            save_text=lambda text: self.results.save(text, label=tool.qualified),
-            lists=self.services.lists,
-        )
-        if not value.written:
-            self.services.learn(tool, value.value)
-        notes = (*notes, *value.notes)
-        return Outcome(
-            True, value.value, notes, value.text, written=value.written, beside=tuple(value.beside)
-        )
 
     async def _beside_tools(
         self, record: CallRecord, entry: Entry, backend: str, spelled: str, arguments: Any
@@ -341,12 +317,13 @@ class Invoker:
         arguments: Json,
         send: Callable[[McpSession, float], Awaitable[_T]],
     ) -> _T:
-        backend = self.services.backend_of(backend)
+        backend = self.services.backend_of(backend, self.client.who)
         config = self.services.backends.config(backend)
         await self._admit(record, member(backend, name, config.namespace, config.tags), arguments)
         async with self._in_flight:
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
+            await self.trace.sending(entry)
             return await self.services.backends.read(backend, send, timeout=timeout, caller=self.caller)
 
     def _time_left(self, backend: str) -> float:
@@ -384,7 +361,7 @@ class Invoker:
         record.ms = (time.monotonic() - record.started) * 1000
         record.settle(outcome, ms=record.ms)
         self.services.tracker.record_call(
-            record.tool, record.backend, record.ms, outcome == "ok", record.bytes
+            record.tool, record.backend, record.ms, outcome == "ok", record.bytes, self.caller.session
         )
         if self.client.on_call_done is not None:
             self.client.on_call_done(record)

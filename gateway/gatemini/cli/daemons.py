@@ -25,7 +25,7 @@ FOLLOW_SECONDS = 0.2
 
 
 def _places(config: Path | None, *, every: bool) -> list[Place]:
-    """The place of one configuration, or all places with a socket. Raises DaemonRefused."""
+    """The places of one configuration, its daemon's first, or all with a socket. Raises DaemonRefused."""
     from gatemini.daemon.client import all_places
     from gatemini.proxy.places import PlaceRefused, config_file, place_of
 
@@ -35,7 +35,9 @@ def _places(config: Path | None, *, every: bool) -> list[Place]:
     try:
         if every:
             return list(all_places(environ))
-        return [place_of(config_file(str(config) if config else None, environ), environ)]
+        own = place_of(config_file(str(config) if config else None, environ), environ)
+        servers = [place for place in all_places(environ) if place.key.startswith(f"{own.key}-")]
+        return [own, *servers]
     except PlaceRefused as refused:
         raise DaemonRefused(str(refused)) from None
 
@@ -77,7 +79,19 @@ def _show(answer: dict[str, Any]) -> None:
     shell.say(
         f"  {answer['state']}: process {answer['pid']}, version {version}, {minutes} min {seconds} s, {rss:.0f} MB"
     )
+    over_http = answer.get("http")
+    if over_http:
+        counts = [
+            f"{over_http[key]} {key.replace('_', ' ')}" for key in ("connections", "sessions", "in_flight")
+        ]
+        shell.say(f"  {over_http['url']}: {', '.join(counts)}")
     for each in answer["sessions"]:
+        if over_http:
+            shell.say(
+                f"  client {each['client'] or '(not named)'}: {each['requests']} requests, "
+                f"{each['in_flight']} in flight, as {each['principal']}"
+            )
+            continue
         shell.say(
             f"  client {each['client'] or '(no handshake yet)'}: process {each['pid']}, {counted(each['requests'], 'request')}, "
             f"{each['in_flight']} in flight, in {each['cwd']}"

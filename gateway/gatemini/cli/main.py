@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "policy": ("policy", "test, explain, report: what the rules let happen"),
     "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
+    "token": ("tokens", "create, list, revoke tokens of HTTP clients"),
     "context": ("context", "trim, fold, filter, mark, meter, compact: steps on a request to a model"),
     "llm-proxy": ("llm_proxy", "a local proxy that makes requests to a model smaller"),
     "completion": ("completion", "completion of commands for bash, zsh or fish"),
@@ -52,6 +53,7 @@ _MODES = (
     "",
     "without a command: serve the MCP client on stdin and stdout, through the daemon of this configuration",
     "serve [-c CONFIG]: be that daemon (clients start it themselves)",
+    "serve --http [HOST:PORT]: serve clients over HTTP",
 )
 _NEEDS_UNIX = """\
 gatemini: the daemon that serves several clients needs Unix sockets, which this system has not.
@@ -120,8 +122,12 @@ def dispatch(words: list[str]) -> int:
     if not words:
         sys.stderr.write(_NEEDS_UNIX + "\n")
         return USAGE
-    if words[0] == "serve":  # listens before anything else is imported
-        return int(import_module("gatemini.daemon.serve").main(words[1:]))
+    if words[0] == "serve":  # the daemon listens before anything else is imported
+        over_http = any(word == "--http" or word.startswith("--http=") for word in words)
+        if over_http and sys.platform == "win32":
+            return _usage("serve --http runs on Linux and macOS only")
+        served_by = "gatemini.http.serve" if over_http else "gatemini.daemon.serve"
+        return int(import_module(served_by).main(words[1:]))
     if words[0] == "help":
         return _help()
     if words[0] not in COMMANDS:

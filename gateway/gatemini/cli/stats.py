@@ -7,7 +7,8 @@ the backends to measure their tools.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,8 @@ def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
         return
     seen = next((account for account in accounts if any(row["tools"] for row in account.backends)), None)
     if seen is not None:  # a gateway may end before it has seen any: its answers, beside the tools of another
-        answer = _catalog(seen.backends, accounts[0].usage)
+        uses = sum((Counter(account.usage) for account in accounts), Counter[str]())
+        answer = _catalog(seen.backends, uses)
     else:
         answer = with_app(config, _from_gateway)
     answer["session"] = accounts[0].stats if accounts else None
@@ -122,13 +124,13 @@ def _gateway_row(account: Account) -> dict[str, Any]:
 
 async def _from_gateway(gateway: App) -> dict[str, Any]:
     await settle(gateway)
-    return _catalog(gateway.catalog.backend_sizes(), gateway.tracker.usage)
+    return _catalog(gateway.catalog.backend_sizes(), {})
 
 
-def _catalog(backends: Sequence[dict[str, Any]], usage: Any) -> dict[str, Any]:
+def _catalog(backends: Sequence[dict[str, Any]], usage: Mapping[str, int]) -> dict[str, Any]:
+    """What the backends of a configuration take, and the uses of their tools by the gateways that have accounts."""
     total = sum(row["catalog_bytes"] for row in backends)
-    # The cache counts the uses of all configurations.
-    names = tuple(f"{row['name']}." for row in backends)
+    names = tuple(f"{row['name']}." for row in backends)  # the configuration may have had others
     ours = {tool: count for tool, count in usage.items() if tool.startswith(names)}
     return {
         "tools": sum(row["tools"] for row in backends),

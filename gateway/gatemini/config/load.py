@@ -19,8 +19,9 @@ from gatemini.config.documents.document import Document, read_document
 from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
+from gatemini.config.model.http.server import HttpConfig
 from gatemini.config.model.policy import PINS_FILE, PolicyConfig
-from gatemini.config.model.schema import CompositeTool, Config, SecretsConfig
+from gatemini.config.model.schema import CompositeTool, Config, DaemonConfig, SecretsConfig
 from gatemini.config.problems import Problem, closest, dotted
 from gatemini.config.sections import Sections
 from gatemini.config.variables.environment import read_environment
@@ -150,7 +151,7 @@ class _Loading:
         self.check_shells(built)
         pins = self.source.absolute().with_name(PINS_FILE)
         self.links.add(pins)
-        for path in sorted({*self.read, pins}):
+        for path in sorted(self.protected()):
             if others_may_write(path):
                 self.report_open(path)
         unresolved = [p for p in self.problems if p.unresolved] if settings.strict else []
@@ -192,11 +193,10 @@ class _Loading:
             self.sections.fatal.append(self.document.problem(path, found, allowed, remedy))
 
     def refuse(self, problems: list[Problem]) -> NoReturn:
-        """Raise with these problems and all other errors, those of backends included."""
-        others = (p for p in self.problems if p.severity == "error")
-        found = sorted(dict.fromkeys([*problems, *others]), key=self.place)
+        """Raise with these problems and all other errors, those of backends included; its details have warnings too."""
+        found = sorted(dict.fromkeys([*problems, *self.problems]), key=self.place)
         raise ConfigError(
-            "\n".join(p.text() for p in found),
+            "\n".join(p.text() for p in found if p.severity == "error"),
             hint="Correct what is named above; `gatemini config check` shows everything without starting.",
             details={"problems": [p.to_json() for p in found]},
         )
@@ -296,6 +296,7 @@ class _Loading:
             resolver,
             frozenset(settings.redact),
             self.directory / STORE,
+            frozenset(self.sections.values.get("daemon", DaemonConfig()).session_env),
             resolves=not self.sections.fatal,
         )
         built = {name: builder.build(entry) for name, entry in self.entries.items()}
@@ -329,6 +330,8 @@ class _Loading:
         hidden = (*settings.redact, *_PROGRAM_TOKENS)
         secrets += [(name, self.environ[name]) for name in hidden if self.environ.get(name)]
         secrets += [("the webhook's key", self.webhook_key)] if self.webhook_key else []
+        http: HttpConfig = self.sections.values.get("http", HttpConfig())
+        secrets += http.auth.secrets
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections.values, "backends": backends}),
             problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),
@@ -347,9 +350,17 @@ class _Loading:
             variables=self.environ,
         )
 
+    def protected(self) -> set[Path]:
+        """What nobody else may write: the files that were read, or would be if they were there, and their folders."""
+        env = self.source.absolute().with_name(".env")
+        files = {path.resolve() for path in (*self.read, *self.links, env)}
+        return files | {path.parent for path in files if path.exists()}
+
     def report_open(self, path: Path) -> None:
-        """Report a file that others may write; `locked` does not start with one."""
+        """Report a file or folder that others may write; `locked` does not start with one."""
         found = "others than its owner may write this file, and so start programs as you"
+        if path.is_dir():
+            found = "everybody may replace the files in this folder, and so start programs as you"
         if path.name == PINS_FILE:
             found = "others than its owner may write this file, and so approve what servers have changed"
         place = (str(path), None, "", found, "", f"Run `chmod go-w {path}`")

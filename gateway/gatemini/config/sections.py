@@ -15,7 +15,7 @@ from gatemini.text.escape import visible
 from gatemini_sandbox.check import check_codes
 
 PROTECTING = frozenset(
-    ("registration", "sandbox", "secrets", "policy", "profile", "profile_exceptions", "audit")
+    ("registration", "sandbox", "secrets", "policy", "profile", "profile_exceptions", "audit", "http")
 )
 """Sections that limit what may happen: an error in one stops the start, defaults never replace it."""
 _LEFT_OUT_ALONE = frozenset(("aliases", "composite_tools"))

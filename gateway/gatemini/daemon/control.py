@@ -18,6 +18,7 @@ from gatemini.daemon.terminal.logs import log_parts
 from gatemini.daemon.terminal.search import SETTLE_SECONDS, terminal_search
 
 if TYPE_CHECKING:
+    from gatemini.app import App
     from gatemini.daemon.server import Daemon
 
 LOAD_SECONDS = 60.0
@@ -99,19 +100,25 @@ def status(daemon: Daemon) -> dict[str, Any]:
         answer["problems"] = [daemon.redactor.redact(problem) for problem in app.problems()]
         answer["load"] = app.tracker.load(LOAD_SECONDS)
         answer["variables_differ"] = sorted(daemon.variables.differing)
-        answer["backends"] = [
-            {
-                "name": each.name,
-                "state": str(each.state),
-                "rss_bytes": each.rss,
-                "restarts": each.restarts,
-                "calls_open": each.calls_open,
-                **app.tracker.latency(each.name),
-                "error": daemon.redactor.redact(each.error) if each.error else None,
-            }
-            for each in app.manager.statuses()
-        ]
+        answer["backends"] = backend_rows(app)
     return answer
+
+
+def backend_rows(app: App) -> list[dict[str, Any]]:
+    """What `status` shows of the backends."""
+    redact = app.chain.redactor.redact
+    return [
+        {
+            "name": each.name,
+            "state": str(each.state),
+            "rss_bytes": each.rss,
+            "restarts": each.restarts,
+            "calls_open": each.calls_open,
+            **app.tracker.latency(each.name),
+            "error": redact(each.error) if each.error else None,
+        }
+        for each in app.manager.statuses()
+    ]
 
 
 def _session(connection: Any) -> dict[str, Any]:

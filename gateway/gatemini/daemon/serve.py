@@ -18,6 +18,7 @@ def main(words: list[str]) -> int:
     """Serve until stopped or idle; returns the exit code."""
     parser = argparse.ArgumentParser(prog="gatemini serve", allow_abbrev=False, description=main.__doc__)
     parser.add_argument("--config", "-c", metavar="PATH", help="configuration file")
+    parser.add_argument("--http", nargs="?", metavar="HOST:PORT", help="serve clients over HTTP instead")
     parser.add_argument("--lock-fd", type=int, help=argparse.SUPPRESS)
     try:
         options = parser.parse_args(words)

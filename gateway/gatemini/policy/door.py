@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gatemini.config.model.policy import PolicyConfig
@@ -21,11 +22,12 @@ from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts
 from gatemini.policy.flow.guard import FlowGuard
 from gatemini.policy.flow.labels import Held
+from gatemini.policy.grants import refusal_by
 from gatemini.policy.pins.pins import RULE as PIN
 from gatemini.policy.pins.pins import Pins
 from gatemini.policy.principal import Principal
+from gatemini.policy.rates import CallRates
 from gatemini.policy.reach import Reach
-from gatemini.policy.rules.globs import compile_globs, tool_names
 from gatemini.policy.rules.hints import HARMLESS
 from gatemini.policy.rules.rules import Rules
 from gatemini.policy.visibility import Listing, Listings
@@ -61,6 +63,11 @@ class Door:
         self.audit = audit
         self.pins = pins
         self.budgets = Budgets()
+        self.rates = CallRates()
+        self.owners: Mapping[str, str] = {}
+        """Registered backend → the session that alone may see it."""
+        self.always = False
+        """Whether it stays where nothing of a policy is configured: clients have grants and registrations of their own."""
         self.approvals = approvals or Approvals()
         if audit is not None:
             self.approvals.event = audit.event
@@ -75,6 +82,7 @@ class Door:
         self.rules = Rules(policy)
         self.budgets.config = policy.budgets
         self.flow.set_config(policy)
+        self.approvals.keep_revision(self.revision)
         self.changed()
 
     def changed(self) -> None:
@@ -146,8 +154,8 @@ class Door:
 
     def refuse_unlisted(self, tool: Tool, who: Principal) -> None:
         """Raise PolicyDenied for a tool that has not been listed yet, if it is denied whatever its hints will be."""
-        facts = self.facts(tool, {}, who, "", "")
-        refusal = self._grant(facts) or self.rules.possible(tool, HARMLESS, who, facts.at)
+        facts = replace(self.facts(tool, {}, who, "", ""), hints=HARMLESS)
+        refusal = self._grant(facts) or self.rules.possible(facts)
         if refusal.action == "deny":
             raise self._refused(facts, refusal)
 
@@ -161,7 +169,7 @@ class Door:
         """Return the least strict decision that a call of the tool could get from this principal now."""
         facts = self.facts(tool, {}, who, "", "")
         refusal = self._grant(facts) or self._pins(facts)
-        return refusal or self.rules.possible(tool, facts.hints, who, facts.at)
+        return refusal or self.rules.possible(facts)
 
     # -- the decision: pure ----------------------------------------------------------------------------
 
@@ -177,21 +185,16 @@ class Door:
 
     def _session(self, facts: CallFacts) -> Decision | None:
         """Deny a call beyond the session's budgets. A composite tool counts by the calls that it makes."""
-        return None if facts.backend == COMPOSITE_BACKEND else self.budgets.refusal(facts)
+        if facts.backend == COMPOSITE_BACKEND:
+            return None
+        return self.budgets.refusal(facts) or self.rates.refusal(facts)
 
     def _grant(self, facts: CallFacts) -> Decision | None:
-        """Deny what the client's own grant leaves out."""
-        grant = facts.who.grant
-        if grant is None:
-            return None
-        names = tool_names(facts.backend, facts.tool, facts.qualified)
-        if grant.backends is not None and facts.backend not in grant.backends:
-            return Decision("deny", "the client's grant", f"it has no backend {spoken(facts.backend)}")
-        if grant.deny and any(map(compile_globs(grant.deny), names)):
-            return Decision("deny", "the client's grant", "it leaves this tool out")
-        if grant.allow is not None and not any(map(compile_globs(grant.allow), names)):
-            return Decision("deny", "the client's grant", "it does not have this tool")
-        return None
+        """Deny what the client's own grant leaves out, and what another session has registered."""
+        owner = self.owners.get(facts.backend)
+        if owner is not None and owner != (facts.session or facts.who.session):
+            return Decision("deny", "registration", "another session has registered this backend")
+        return None if facts.who.grant is None else refusal_by(facts.who.grant, facts)
 
     def _pins(self, facts: CallFacts) -> Decision | None:
         """Deny a tool that is not as it was approved."""
@@ -241,6 +244,7 @@ class Door:
         """Count an admitted call towards the session's budgets."""
         if facts.backend != COMPOSITE_BACKEND:
             self.budgets.count(facts)
+            self.rates.count(facts)
 
     async def _intent(self, admission: Admission) -> None:
         """Write the intent record, without which nothing leaves under `on_failure: block`: then it raises AuditFailed."""
@@ -285,7 +289,7 @@ def door_of(
     pins: Pins | None = None,
 ) -> Door | None:
     """Return the door for a configuration: the one before with its new rules, or None where nothing is to be decided."""
-    if policy is None and audit is None:
+    if policy is None and audit is None and not (before is not None and before.always):
         return None
     policy = policy or PolicyConfig()
     door = before or Door(policy, approvals, audit=audit, pins=pins)

@@ -28,11 +28,14 @@ def read_own(path: Path, limit: int) -> bytes:
 
 
 def others_may_write(path: Path) -> bool:
-    """Whether the group or everybody may change a file."""
+    """Whether the group or everybody may change a file; of a folder, whether everybody may replace what is in it."""
     try:
-        return os.name == "posix" and bool(path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+        mode = path.stat().st_mode if os.name == "posix" else 0
     except OSError:
         return False
+    if stat.S_ISDIR(mode):  # the sticky bit keeps files for their owners, as in /tmp
+        return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
+    return bool(mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def replace_own(

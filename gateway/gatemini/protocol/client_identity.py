@@ -56,7 +56,8 @@ class Acquaintance:
 
     def _know(self, ctx: Context, capabilities: types.ClientCapabilities | None, name: str | None) -> None:
         session = self._surface.session
-        if session.client is None:
+        if session.client is None or session.shared:
+            # Of several clients each request is answered within the limits of its own.
             session.client = name
         if capabilities is None or capabilities == self._seen:
             return

@@ -6,16 +6,26 @@ A session may outlive one connection; in direct mode there is exactly one.
 from __future__ import annotations
 
 import secrets
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from gatemini.chain.replay.journal import JournalBook, SessionJournals
 from gatemini.config.model.schema import ResultsConfig
 from gatemini.output.store.results import ResultStore
+from gatemini.output.store.shared import SharedResults
 from gatemini.policy.flow.labels import Held
 from gatemini.policy.principal import Principal, local
 
 DEFAULT_LOG_LEVEL = "info"
 """Log level until the client sets one."""
+
+
+_of_request: ContextVar[Principal | None] = ContextVar("gatemini_principal", default=None)
+
+
+def on_behalf_of(principal: Principal) -> None:
+    """Set the principal of the request that the current task serves, where requests log in one by one."""
+    _of_request.set(principal)
 
 
 @dataclass(slots=True)
@@ -34,10 +44,18 @@ class Session:
     """Least level of backends' log messages that a client of the handshake era receives."""
 
     @property
+    def shared(self) -> bool:
+        """Whether several clients may be in it, of which one does not know of the others."""
+        return isinstance(self.results, SharedResults)
+
+    @property
     def who(self) -> Principal:
-        """The principal with the name of the client."""
-        if self.client and not self.principal.client:
-            self.principal = replace(self.principal, client=self.client)
+        """The principal of the request at hand, else that of the session, with the name of the client and the session."""
+        if (of_request := _of_request.get()) is not None:
+            return replace(of_request, client=of_request.client or self.client or "", session=self.id)
+        client = self.principal.client or self.client or ""
+        if (client, self.id) != (self.principal.client, self.principal.session):
+            self.principal = replace(self.principal, client=client, session=self.id)
         return self.principal
 
     def close(self) -> None:
@@ -45,8 +63,8 @@ class Session:
         self.results.close()
 
 
-def store_of(kept: ResultsConfig) -> ResultStore:
-    """Return a new result store with the configured caps."""
-    return ResultStore(
+def store_of(kept: ResultsConfig, *, shared: bool = False) -> ResultStore:
+    """Return a new result store with the configured caps; `shared` results are found by their handle only."""
+    return (SharedResults if shared else ResultStore)(
         memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
     )

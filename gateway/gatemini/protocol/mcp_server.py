@@ -26,7 +26,7 @@ from gatemini.model import Json
 from gatemini.protocol.asking import call_and_ask, state_boundary
 from gatemini.protocol.client_identity import Acquaintance
 from gatemini.protocol.counting import AnswerCount
-from gatemini.protocol.relay import Relay, progress_token, wanted_level
+from gatemini.protocol.relay import Relay, drop, progress_token, wanted_level
 from gatemini.protocol.stdio.shortcut import Shortcut
 from gatemini.protocol.subscriptions import Feed
 from gatemini.protocol.surface import Surface
@@ -46,20 +46,17 @@ _NOTIFICATIONS: dict[str, type[types.ServerNotification]] = {
 Context = ServerRequestContext[Any, Any]
 
 
-def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
-    """Return an SDK server for one client session, which translates between the SDK and `surface`."""
+def build_server(surface: Surface, shortcut: Shortcut | None = None) -> Server[Any]:
+    """Return an SDK server for one client session, which translates between the SDK and `surface`.
+
+    `shortcut` may serve calls without it later on, where the client is on a pair of pipes.
+    """
     feed = Feed(surface)
     handlers = _Handlers(surface, feed)
 
-    @asynccontextmanager
-    async def telling(_: Server[Any]) -> AsyncIterator[None]:
-        async with anyio.create_task_group() as group:
-            group.start_soon(feed.run)
-            yield
-            group.cancel_scope.cancel()
-
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
-        shortcut.learn(context, server.server_info_stamp)
+        if shortcut is not None:
+            shortcut.learn(context, server.server_info_stamp)
         return await call_and_ask(surface, context, params, lambda run: _with_relay(surface, context, run))
 
     server: Server[Any] = _Server(
@@ -67,7 +64,7 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         version=__version__,
         title="Gatemini",
         instructions=surface.instructions(),
-        lifespan=telling,
+        lifespan=lambda _: _notifying(feed),
         on_list_tools=handlers.list_tools,
         on_call_tool=call_tool,
         on_list_resources=handlers.list_resources,
@@ -79,6 +76,8 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         on_subscribe_resource=handlers.subscribe,
         on_unsubscribe_resource=handlers.unsubscribe,
         on_subscriptions_listen=handlers.listen,
+        # Without it the SDK lists all tools before each call over HTTP, for headers that none of ours declares.
+        get_tool_input_schema=lambda _: None,
     )
     # Not constructor arguments: the SDK warns there that newer revisions lack these methods, which older clients use.
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, handlers.set_log_level)
@@ -92,6 +91,14 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
     server.middleware.append(handlers.lenient_arguments)
     server.middleware.append(handlers.refusals)
     return server
+
+
+@asynccontextmanager
+async def _notifying(feed: Feed) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as group:
+        group.start_soon(feed.run)
+        yield
+        group.cancel_scope.cancel()
 
 
 class _Handlers:
@@ -207,6 +214,11 @@ class _Server(Server[Any]):
 async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay], Awaitable[Any]]) -> Any:
     """Run a meta-tool while the client is notified of progress and of log messages of backends."""
     modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    token = progress_token(context.meta)
+    level = wanted_level(surface.session, (context.params or {}).get("_meta"), modern=modern)
+    begun = surface.tells_begin(context.request_id)
+    if modern and token is None and level is None:  # it receives nothing but the answer
+        return await run(Relay(drop, surface.redactor, token=None, log_level=None, modern=True, begun=begun))
     send, receive = anyio.create_memory_object_stream[types.ServerNotification](NOTIFICATIONS_BUFFERED)
 
     def tell(method: str, params: Json) -> None:
@@ -217,14 +229,7 @@ async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay],
         except (KeyError, ValidationError):
             logger.debug("dropped %s: no client could read it", method)
 
-    relay = Relay(
-        tell,
-        surface.redactor,
-        token=progress_token(context.meta),
-        log_level=wanted_level(surface.session, (context.params or {}).get("_meta"), modern=modern),
-        modern=modern,
-        begun=surface.tells_begin(context.request_id),
-    )
+    relay = Relay(tell, surface.redactor, token=token, log_level=level, modern=modern, begun=begun)
 
     async def forward() -> None:
         async for notification in receive:

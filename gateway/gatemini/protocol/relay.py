@@ -93,7 +93,7 @@ class Relay:
     def follow(self, call: Relay | None) -> None:
         """Send what another call of the same client wants from now on; nothing while none is open (None)."""
         self.drop_progress()
-        self._send, self._token = (call._send, call._token) if call else (_drop, None)
+        self._send, self._token = (call._send, call._token) if call else (drop, None)
 
     def drop_progress(self) -> None:
         """Forget progress that is not sent yet, because the answer is ready."""
@@ -138,7 +138,7 @@ class Relay:
             self._send(PROGRESS, params)
 
 
-def _drop(_method: str, _params: Json) -> None:
+def drop(_method: str, _params: Json) -> None:
     """Send nothing."""
 
 

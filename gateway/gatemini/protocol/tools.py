@@ -119,10 +119,12 @@ class MetaTools:
             return answer.result, answer.bytes_in
         if name == REGISTER_MANUAL:
             with recorded(self.chain.door, name, arguments, session):
-                return _json_result(await self.registration.register(arguments, client.caller)), 0
+                return _json_result(
+                    await self.registration.register(arguments, client.caller, session.who)
+                ), 0
         if name == DEREGISTER_MANUAL:
             with recorded(self.chain.door, name, arguments, session):
-                return _json_result(await self.registration.deregister(arguments)), 0
+                return _json_result(await self.registration.deregister(arguments, session.who)), 0
         raise InvalidRequest(
             f"there is no tool '{shorten(visible(name), 80)}' here",
             hint=f"the tools are {', '.join(META_TOOLS)}; backend tools are called inside call_tool_chain",

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 SUN_PATH_BYTES = 103
 """The longest path of a Unix socket on every platform: `sun_path` has 104 bytes, one for the end."""
 
+KEY_CHARS = 12 + len("-65535")
+"""The longest key of a place: that of an HTTP server has its port."""
+
 DEMO = "demo"
 """The name of the configuration of a gateway without a file."""
 
@@ -78,6 +81,12 @@ def place_of(config: str | None, environ: "os._Environ[str] | dict[str, str]") -
     return Place(folder, key, fallback)
 
 
+def http_place(config: str | None, port: int, environ: "os._Environ[str] | dict[str, str]") -> Place:
+    """The place of the HTTP server of this configuration on that port. Raises PlaceRefused."""
+    place = place_of(config, environ)
+    return Place(place.folder, f"{place.key}-{port}", place.fallback)
+
+
 def values_digest(names: "Iterable[str]", environ: "os._Environ[str] | dict[str, str]") -> str:
     """A hash of the values of these variables, so that no value is written to the disk."""
     return _sha256("\0".join(f"{name}={environ[name]}" if name in environ else name for name in names))
@@ -96,7 +105,7 @@ def socket_folder(environ: "os._Environ[str] | dict[str, str]") -> tuple[str, st
     base, reason = environ.get("XDG_RUNTIME_DIR", ""), ""
     if os.path.isabs(base):
         folder = f"{base}/gatemini"
-        if len(os.fsencode(folder)) + len("/.sock") + 12 > SUN_PATH_BYTES:
+        if len(os.fsencode(folder)) + len("/.sock") + KEY_CHARS > SUN_PATH_BYTES:
             reason = f"XDG_RUNTIME_DIR is too long for the path of a socket ({SUN_PATH_BYTES} bytes)"
         elif not os.path.isdir(base):
             reason = f"XDG_RUNTIME_DIR is no directory: {base}"

@@ -91,7 +91,7 @@ class Housekeeping:
             stats=hide(self._tracker.stats()),
             recent=hide(self._tracker.recent(RECENT_CALLS)),
             backends=self._sizes(),
-            usage=hide(self._tracker.dump_usage()),
+            usage=hide(self._tracker.own_usage()),
             ended=ended,
         )
         await anyio.to_thread.run_sync(write)

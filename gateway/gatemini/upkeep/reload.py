@@ -32,6 +32,9 @@ READ_ONCE = ("audit", "cache_path", "daemon", "health", "results", "search", "se
 PROCESS_KEYS = ("isolation", "processes", "guests_per_process")
 """Keys of `sandbox` that it does not change either."""
 
+HTTP_LIVE_KEYS = ("auth", "clients")
+"""Keys of `http` that it does change."""
+
 FileState = dict[Path, tuple[int, int, int] | None]
 """Inode, modification time and size by path; None where there is no file."""
 
@@ -86,6 +89,9 @@ def read_only_at_start(began: Config, now: Config) -> str | None:
     waiting += [
         f"sandbox.{key}" for key in PROCESS_KEYS if getattr(began.sandbox, key) != getattr(now.sandbox, key)
     ]
+    live = dict.fromkeys(HTTP_LIVE_KEYS)
+    if began.http.model_copy(update=live) != now.http.model_copy(update=live):
+        waiting.append("http")
     if not waiting:
         return None
     return (

@@ -19,6 +19,7 @@ from fixtures.running import client_of, running_app
 from fixtures.webhook import KEY, Received, Reply, webhook
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
+from gatemini.config.model.schema import CompositeTool
 from gatemini.policy.approvals import asking
 from gatemini.policy.approvals.grants import Approval, NotDecided, State
 from gatemini.policy.approvals.webhook import Webhook
@@ -231,6 +232,67 @@ async def test_other_calls_finish_before_the_chain_ends(app: App) -> None:
         text = everything(await run_chain(client, code))
     assert text.startswith("ApprovalPending")
     assert "done 3" in text
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        (
+            "return await Promise.race([demo.write({ key: 'a', value: 1 }), sleep(50).then(() => 'slept')])",
+            "slept",
+        ),
+        ("demo.write({ key: 'a', value: 1 }); return 'unawaited'", "unawaited"),
+    ],
+)
+async def test_a_chain_that_does_not_wait_for_the_call_ends_with_its_value(
+    app: App, code: str, value: str
+) -> None:
+    async with client_of(app) as client:
+        result = await run_chain(client, code)
+        assert text_of(result) == value
+        assert "demo.write waits for an approval: apr_" in everything(result)
+        assert await written(client) == []
+
+
+async def test_code_does_not_catch_that_an_approval_is_open(app: App) -> None:
+    code = "try { await demo.write({ key: 'a', value: 1 }); } catch { return 'caught'; } finally { console.log('end'); }"
+    async with client_of(app) as client:
+        text = everything(await run_chain(client, code))
+    assert text.startswith("ApprovalPending")
+    assert "caught" not in text.partition("HINT")[0]
+
+
+STORE = """const n = (await demo.stats({})).writes;
+await demo.add({ a: n, b: 1 });
+await demo.write({ key: args.key, value: n });
+return "stored";"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["return await composite.store({ key: 'a' })", '{"tool": "composite.store", "arguments": {"key": "a"}}'],
+)
+async def test_a_composite_tool_goes_on_where_it_waited(app: App, code: str) -> None:
+    app.set_composite_tools({"store": CompositeTool(code=STORE)})
+    async with client_of(app) as client:
+        text = everything(await run_chain(client, code))
+        assert text.startswith("ApprovalPending: composite.store: demo.write waits for an approval: apr_")
+        ident = text.partition("`// @resume ")[2].partition("`")[0]
+        (approval,) = app.approvals.opened()
+        grant(app, approval)
+        result = await run_chain(client, f"// @resume {ident}\n{code}")
+        assert text_of(result) == "stored", everything(result)
+        stats = json.loads(text_of(await run_chain(client, "return await demo.stats({})")))
+        assert list(stats["written"]) == ["a"]
+        assert stats["calls"]["add"] == 1
+
+
+async def test_of_many_open_approvals_some_are_named(app: App) -> None:
+    async with client_of(app) as client:
+        text = everything(await run_chain(client, script(*"abcdefgh")))
+    assert text.startswith("ApprovalPending: 8 calls wait for approvals: ")
+    assert " and 3 more\nHINT: ask the user to run `gatemini approve`, then resume the chain" in text
+    assert len(app.approvals.opened()) == 8
 
 
 async def test_a_watching_console_decides_while_the_chain_waits(app: App) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection
+
 from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import (
     BackendCrashed,
     BackendError,
+    BackendNotFound,
     BackendStarting,
     BackendStopped,
     BackendTimeout,
@@ -23,6 +27,13 @@ RENEWED = "session_renewed"
 
 MAY_HAVE_RUN = "the call may have run: look before you repeat it"
 NOT_RUN = "it was not run: call again"
+
+
+def no_backend(name: str, names: Collection[str]) -> BackendNotFound:
+    """The error for a name that no backend has."""
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names)}"
+    return BackendNotFound(f"there is no backend {name!r}", hint=hint)
 
 
 def copied(error: BackendError, *, sent: bool) -> BackendError:

@@ -15,6 +15,9 @@ from gatemini.errors import ApprovalPending
 from gatemini.model import Json
 from gatemini_sandbox.messages import ErrorInfo, Reply
 
+CALLS_NAMED = 5
+"""Calls that an error names of those whose approval is open."""
+
 
 @dataclass(slots=True)
 class Exchange:
@@ -77,9 +80,12 @@ def approvals_open(held: list[Outcome]) -> ErrorInfo:
     first: Json = calls[0]
     message = str(first["message"])
     if len(calls) > 1:
-        message = f"{len(calls)} calls wait for approvals: " + "; ".join(
-            str(call["message"]) for call in calls
+        named = "; ".join(str(call["message"]) for call in calls[:CALLS_NAMED])
+        more = len(calls) - CALLS_NAMED
+        message = f"{len(calls)} calls wait for approvals: {named}" + (
+            f" and {more} more" if more > 0 else ""
         )
+    command = f"gatemini approve {' '.join(idents)}" if len(idents) <= CALLS_NAMED else "gatemini approve"
     return ErrorInfo(
         ApprovalPending.__name__,
         message,
@@ -87,7 +93,7 @@ def approvals_open(held: list[Outcome]) -> ErrorInfo:
         backend=first.get("backend"),
         code=ApprovalPending.code,
         structured={"approvals": idents},
-        hint=f"ask the user to run `gatemini approve {' '.join(idents)}`, then resume the chain",
+        hint=f"ask the user to run `{command}`, then resume the chain",
     )
 
 

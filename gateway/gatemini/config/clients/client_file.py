@@ -39,6 +39,17 @@ class ClientFile:
         found = value_at(module.parsed(text.removeprefix(_BOM)), self.section)
         return found if isinstance(found, dict) else {}
 
+    def has_section(self, text: str) -> bool:
+        """Whether the file has a place for servers at all. Raises EditRefused."""
+        module = toml_edit if self.is_toml else json_edit
+        return value_at(module.parsed(text.removeprefix(_BOM)), self.section) is not None
+
+    def without_section(self, text: str) -> str:
+        """The file without its place for servers. Raises EditRefused."""
+        bom, text = _split(text)
+        edit = toml_edit.remove_table if self.is_toml else json_edit.remove_member
+        return bom + edit(text, self.section)
+
     def with_entry(self, text: str, name: str, entry: dict[str, Any]) -> str:
         """The file with this entry. Raises EditRefused."""
         bom, text = _split(text)

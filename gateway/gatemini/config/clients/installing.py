@@ -78,6 +78,8 @@ def plan_uninstall(
     after = file.without(before, [OWN_NAME])
     if given_back and backup is not None:
         after = file.with_those_of(after, backup, given_back)
+    if backup is not None and not file.servers(after) and not file.has_section(backup):
+        after = file.without_section(after)  # an install has made it
     return Change("removed", after, given_back=given_back, waiting=waiting, keeps_backup=bool(waiting))
 
 

@@ -25,6 +25,7 @@ from gatemini.config.model.backend import (
     ToolFilter,
 )
 from gatemini.config.model.context import ContextConfig
+from gatemini.config.model.http.server import HttpConfig
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.folders import from_home
 
@@ -38,6 +39,7 @@ __all__ = [
     "DaemonConfig",
     "Duration",
     "HealthConfig",
+    "HttpConfig",
     "OutputConfig",
     "PolicyConfig",
     "PoolConfig",
@@ -273,6 +275,8 @@ class DaemonConfig(Strict):
     """Clients connected at once."""
     max_requests_per_session: int = Field(default=64, ge=1, le=10_000)
     """Requests of one client in flight; further ones wait."""
+    session_env: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
+    """Variables that each client brings for the backends that name them."""
     linger: bool = False
     """Do not end when idle."""
 
@@ -295,7 +299,7 @@ class Config(Strict):
     registration: RegistrationConfig = RegistrationConfig()
     """What agents may register."""
     max_dynamic_backends: int = Field(default=10, ge=0, le=1000)
-    """Registered backends alive at once."""
+    """Registered backends of one session alive at once."""
     sandbox: SandboxConfig = SandboxConfig()
     """Limits of a chain."""
     search: SearchConfig = SearchConfig()
@@ -310,6 +314,8 @@ class Config(Strict):
     """Stored results."""
     daemon: DaemonConfig = DaemonConfig()
     """The process that serves all clients."""
+    http: HttpConfig = HttpConfig()
+    """`gatemini serve --http`."""
     policy: PolicyConfig | None = None
     """Which calls are allowed, denied, or asked about."""
     secrets: SecretsConfig = SecretsConfig()

@@ -27,7 +27,7 @@ _ERROR = re.compile(r"(?:\w+ )?error\b(?: \d+)?:", re.I)
 
 
 def left_out(reads: Sequence[Read], context: HintContext, value: str) -> list[str]:
-    """A note for each tool whose last result says so; not where the value has it."""
+    """A note on the last result of each tool, where the returned value does not have what it tells."""
     results = ReadValues(context)
     code = context.program.source[:SEARCHED]
     notes: list[str] = []

@@ -147,7 +147,7 @@ _ROWS = re.compile(rf"{_DATA.pattern}|[^\n]*[,\t|][^\n]*\n[^\n]*[,\t|]")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Values that lack members: `of` says whose they are, `keys` what they have."""
+    """Values that lack members: `of` names their place, `keys` what they have."""
 
     of: str
     count: int

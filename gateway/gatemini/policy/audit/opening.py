@@ -34,13 +34,13 @@ def open_log(config: AuditConfig, source: Path | None, redactor: Redactor) -> Au
 
 
 @asynccontextmanager
-async def kept_log(log: AuditLog | None, serving: bool) -> AsyncIterator[None]:
-    """Run the log's tasks meanwhile, and close it with a seal at the end. `serving`: write the start record at once."""
+async def kept_log(log: AuditLog | None, serving: bool | None) -> AsyncIterator[None]:
+    """Run the log's tasks meanwhile, and close it with a seal at the end. `serving` (not False): write the start record at once."""
     if log is None:
         yield
         return
     async with anyio.create_task_group() as tasks:
-        await tasks.start(log.run, serving)
+        await tasks.start(log.run, serving is not False)
         try:
             yield
         finally:

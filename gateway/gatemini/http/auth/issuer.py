@@ -1,0 +1,73 @@
+"""Documents of an issuer, over an HTTP client of our own: bounded in size and time, without redirects."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+import orjson
+
+TIMEOUT_SECONDS = 5.0
+MOST_BYTES = 1 << 20
+OK = 200
+
+
+class IssuerFailed(Exception):
+    """The issuer does not answer, or not with what it should."""
+
+
+class Issuer:
+    """The requests to one issuer."""
+
+    def __init__(self) -> None:
+        self._client = httpx2.AsyncClient(timeout=TIMEOUT_SECONDS, follow_redirects=False)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def get(self, url: str) -> dict[str, Any]:
+        """The JSON object at a URL. Raises IssuerFailed."""
+        return await self._object(httpx2.Request("GET", url, headers={"accept": "application/json"}))
+
+    async def post(self, url: str, form: dict[str, str], user: str, password: str) -> dict[str, Any]:
+        """The JSON object that answers a form, logged in with HTTP Basic. Raises IssuerFailed."""
+        headers = {"accept": "application/json"}
+        request = self._client.build_request("POST", url, data=form, headers=headers)
+        return await self._object(request, httpx2.BasicAuth(user, password))
+
+    async def _object(self, request: httpx2.Request, auth: httpx2.BasicAuth | None = None) -> dict[str, Any]:
+        try:
+            with anyio.fail_after(TIMEOUT_SECONDS):
+                answer = await self._client.send(request, auth=auth, stream=True)
+                try:
+                    if answer.status_code != OK:
+                        raise IssuerFailed(f"{_shown(request)} answered {answer.status_code}")
+                    body = b""
+                    async for part in answer.aiter_bytes():
+                        body += part
+                        if len(body) > MOST_BYTES:
+                            raise IssuerFailed(f"{_shown(request)} answered more than {MOST_BYTES} bytes")
+                finally:
+                    await answer.aclose()
+            found = orjson.loads(body)
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, orjson.JSONDecodeError) as error:
+            raise IssuerFailed(f"{_shown(request)}: {type(error).__name__}") from error
+        if not isinstance(found, dict):
+            raise IssuerFailed(f"{_shown(request)} answered no JSON object")
+        return found
+
+
+def _shown(request: httpx2.Request) -> str:
+    return f"{request.url.scheme}://{request.url.host}{request.url.path}"
+
+
+def metadata_urls(issuer: str) -> list[str]:
+    """Where the metadata of an issuer may be (RFC 8414, OpenID Connect Discovery)."""
+    parts = urlsplit(issuer)
+    base, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    return [
+        f"{base}/.well-known/oauth-authorization-server{path}",
+        f"{base}{path}/.well-known/openid-configuration",
+    ]

@@ -1,0 +1,256 @@
+"""The login of a request: which principal it is, what that may reach, and how long it counts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from gatemini.config.model.http.auth import ClientGrant, HttpAuthConfig
+from gatemini.config.model.http.server import HttpConfig
+from gatemini.http.auth.challenge import LoginRefused, insufficient_scope, unauthorized
+from gatemini.http.auth.grants import grant_of
+from gatemini.http.auth.introspection import Introspection
+from gatemini.http.auth.issuer import Issuer
+from gatemini.http.auth.jwks import Jwks
+from gatemini.http.auth.jwts import SKEW_SECONDS, Jwts, TokenRefused
+from gatemini.http.auth.throttle import Throttle
+from gatemini.http.auth.tokens import PREFIX, TokenEntry, TokenFile
+from gatemini.policy.principal import Principal, local
+
+logger = logging.getLogger(__name__)
+
+OWN_ISSUER = "gatemini"
+"""The issuer of tokens of the file."""
+NEVER = float("inf")
+
+
+_OF_ONE_TOKEN = frozenset(("exp", "iat", "nbf", "jti", "auth_time", "nonce", "at_hash"))
+"""Claims that differ in each token of the same user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a token that counts says. `expires` is in seconds since the epoch."""
+
+    issuer: str
+    subject: str
+    client: str
+    scopes: frozenset[str] = frozenset()
+    tools: tuple[str, ...] | None = None
+    expires: float = NEVER
+    entry: TokenEntry | None = None
+    asked: str | None = None
+    """The token, where the issuer must be asked again whether it still counts."""
+    claims: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What it says of the client and the user, for rules of the policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A principal, and what the SDK compares of it; None where there is no authentication."""
+
+    principal: Principal
+    user: AuthenticatedUser | None = None
+    found: Found | None = None
+    clients: dict[str, ClientGrant] | None = None
+    """What the grants were read from."""
+
+
+class Logins:
+    """Finds the login of each request, by the configuration as it is now."""
+
+    def __init__(
+        self,
+        config: Callable[[], HttpConfig],
+        folder: Path,
+        refused: Callable[[str, str], None] = lambda address, reason: None,
+        *,
+        local_only: bool = True,
+    ) -> None:
+        """`refused` gets the address and the reason of each login that is refused. Without `local_only` nobody is served
+        without a login, whatever a changed configuration says.
+        """
+        self._local_only = local_only
+        self._config = config
+        self._refused = refused
+        self._folder = folder
+        self._anyone = Login(local("http"))
+        self._throttle = Throttle()
+        self._issuer = Issuer()
+        self._auth: HttpAuthConfig | None = None
+        self._tokens: TokenFile | None = None
+        self._jwts: Jwts | None = None
+        self._introspection: Introspection | None = None
+        self._ended: set[str] = set()
+        """Tokens of which the issuer says that they count no more, while something is open for them."""
+
+    async def close(self) -> None:
+        await self._issuer.close()
+
+    def problems(self) -> list[str]:
+        """Why logins that are configured cannot succeed."""
+        return [self._tokens.problem] if self._tokens is not None and self._tokens.problem else []
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    async def login(self, scope: Scope, headers: Headers) -> Login:
+        """The login of a request. Raises LoginRefused."""
+        config = self._config()
+        if any(name in ("access_token", "token") for name, _ in _query(scope)):
+            text = "a token in the query is written into logs: send it as Authorization: Bearer"
+            raise LoginRefused(400, "invalid_request", text)
+        if not config.has_auth:
+            if self._local_only:
+                return self._anyone
+            raise LoginRefused(503, "server_error", "beyond loopback nothing is served without http.auth")
+        given = headers.getlist("authorization")
+        if not given:
+            raise unauthorized(config, scope, "this server needs a token", tried=False)
+        scheme, _, token = given[0].partition(" ")
+        address = str(scope["client"][0]) if scope.get("client") else ""
+        try:
+            if len(given) > 1 or scheme.lower() != "bearer" or not token.strip():
+                raise TokenRefused("Authorization is not one Bearer token")
+            found = await self._find(token.strip(), config)
+        except TokenRefused as refused:
+            logger.info("a login from %s was refused: %s", address or "an unknown address", refused)
+            self._refused(address, str(refused))
+            if not await self._throttle.failed(address):
+                raise LoginRefused(
+                    429, "slow_down", "too many failed logins from this address", (b"retry-after", b"5")
+                ) from None
+            raise unauthorized(config, scope, "the token does not count") from None
+        required = config.auth.oauth.required_scopes if config.auth.oauth and found.entry is None else ()
+        missing = [each for each in required if each not in found.scopes]
+        if missing:
+            raise insufficient_scope(config, scope, missing)
+        return _login(found, config.grants)
+
+    def gone(self, scope: Scope) -> LoginRefused:
+        """What a request gets whose login stopped counting while it was served."""
+        return unauthorized(self._config(), scope, "the token or what it may reach has changed")
+
+    async def _find(self, token: str, config: HttpConfig) -> Found:
+        self._follow(config)
+        if self._tokens is not None and token.startswith(PREFIX):
+            entry = self._tokens.find(token)
+            if entry is None:
+                raise TokenRefused("no token of the file is this one, or it is revoked or has expired")
+            expires = entry.expires.timestamp() if entry.expires else NEVER
+            scopes = frozenset(entry.scopes)
+            return Found(OWN_ISSUER, entry.client, entry.client, scopes, entry.tools, expires, entry)
+        if self._jwts is not None and config.auth.oauth is not None and token.count(".") == 2:
+            oauth = config.auth.oauth
+            claims = await self._jwts.claims(token)
+            return _of_claims(claims, oauth.issuer, _client(claims, oauth.clients_claim))
+        if self._introspection is not None and config.auth.introspection is not None:
+            claims = await self._introspection.claims(token)
+            issuer = (
+                claims.get("iss") if isinstance(claims.get("iss"), str) else config.auth.introspection.url
+            )
+            return _of_claims(claims, str(issuer), _client(claims, "client_id"), asked=token)
+        raise TokenRefused("it has none of the forms that are configured")
+
+    def _follow(self, config: HttpConfig) -> None:
+        """Build the ways to log in anew where the configuration of them has changed."""
+        auth = config.auth
+        if auth == self._auth:
+            return
+        self._auth = auth
+        self._tokens = TokenFile(self._folder / auth.tokens.file) if auth.tokens is not None else None
+        self._jwts = self._introspection = None
+        if auth.oauth is not None:
+            audience = auth.oauth.audience or str(config.public_url)
+            self._jwts = Jwts(auth.oauth, audience, Jwks(auth.oauth, self._issuer))
+        if auth.introspection is not None:
+            self._introspection = Introspection(auth.introspection, config.public_url, self._issuer)
+
+    # -- what is open ------------------------------------------------------------------------------------
+
+    async def renew(self, logins: Iterable[Login]) -> None:
+        """Ask again about the tokens that something is open for."""
+        config = self._config()
+        self._follow(config)
+        asked = {login.found.asked for login in logins if login.found is not None and login.found.asked}
+        self._ended &= asked
+        for token in asked:
+            try:
+                if self._introspection is None:
+                    raise TokenRefused("introspection is not configured any more")
+                await self._introspection.claims(token)
+            except TokenRefused:
+                self._ended.add(token)
+
+    def holds(self, login: Login) -> bool:
+        """Whether a login still counts as it did: not revoked, not expired, with the same grant."""
+        config, found = self._config(), login.found
+        if found is None:
+            return not config.has_auth
+        self._follow(config)
+        if found.entry is not None:
+            if self._tokens is None or not self._tokens.holds(found.entry):
+                return False
+        elif (self._introspection if found.asked else self._jwts) is None or found.asked in self._ended:
+            return False
+        skew = 0 if found.entry is not None else SKEW_SECONDS
+        return (
+            time.time() < found.expires + skew and _login(found, config.grants).principal == login.principal
+        )
+
+
+def _query(scope: Scope) -> list[tuple[str, str]]:
+    query: bytes = scope.get("query_string", b"")
+    return parse_qsl(query.decode("latin-1"), keep_blank_values=True) if query else []
+
+
+def _login(found: Found, clients: dict[str, ClientGrant] | None) -> Login:
+    ident = json.dumps([found.issuer, found.subject, found.client])
+    grant = grant_of(clients, found.client, found.tools)
+    principal = Principal(ident, found.client, found.scopes, "http", grant, claims=found.claims)
+    # The SDK binds sessions and request states to these; the token itself is kept nowhere.
+    token = AccessToken(
+        token="", client_id=found.client, scopes=sorted(found.scopes), subject=found.subject,
+        claims={"iss": found.issuer},
+    )  # fmt: skip
+    return Login(principal, AuthenticatedUser(token), found, clients)
+
+
+def _of_claims(claims: dict[str, Any], issuer: str, client: str, *, asked: str | None = None) -> Found:
+    subject, expires = claims.get("sub"), claims.get("exp")
+    if subject is not None and not isinstance(subject, str):
+        raise TokenRefused("its sub is no text")
+    if not subject and not client:
+        raise TokenRefused("it names neither a subject nor a client")
+    until = float(expires) if isinstance(expires, int | float) else NEVER
+    lasting = {name: value for name, value in claims.items() if name not in _OF_ONE_TOKEN}
+    return Found(issuer, subject or "", client, _scopes(claims), None, until, asked=asked, claims=lasting)
+
+
+def _client(claims: dict[str, Any], claim: str) -> str:
+    """The client's name, only ever from a claim about the client: users may choose their `sub`."""
+    for name in (claim, "client_id") if claim == "azp" else (claim,):
+        value = claims.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def _scopes(claims: dict[str, Any]) -> frozenset[str]:
+    for name in ("scope", "scp"):
+        value = claims.get(name)
+        if isinstance(value, str):
+            return frozenset(value.split())
+        if isinstance(value, list):
+            return frozenset(each for each in value if isinstance(each, str))
+    return frozenset()

@@ -1,0 +1,176 @@
+"""The token file: tokens that `gatemini token` makes, of which only hashes are kept."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import yaml
+from pydantic import Field, ValidationError
+
+from gatemini.config.model.backend import Strict
+from gatemini.errors import ConfigError, InvalidRequest
+from gatemini.processes.own_files import others_may_write, read_own, replace_own
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "gtm_"
+SECRET_BYTES = 32
+MOST_BYTES = 16 << 20
+HEAD = "# Made by `gatemini token`. A token is shown once; here is its SHA-256, from which nobody gets it back.\n"
+_NO_HASH = hashlib.sha256(secrets.token_bytes(SECRET_BYTES)).hexdigest()
+
+
+class TokenEntry(Strict):
+    """One token, as the file has it."""
+
+    id: str = Field(pattern=r"^[0-9a-f]{12}$")
+    client: str = Field(min_length=1, max_length=200)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", repr=False)
+    created: datetime
+    expires: datetime | None = None
+    revoked: datetime | None = None
+    scopes: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    """Globs; only tools that one matches. None: no limit of its own."""
+
+    def holds(self, now: datetime) -> bool:
+        return self.revoked is None and (self.expires is None or now < self.expires)
+
+
+class _File(Strict):
+    tokens: tuple[TokenEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    state: tuple[int, int, int] | None
+    entries: dict[str, TokenEntry]
+
+
+class TokenFile:
+    """The tokens of one file, read again when it changes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read = _Read(None, {})
+        self.problem: str | None = None
+        """Why no token of the file counts, if none does."""
+
+    def renew(self) -> None:
+        """Read the file if it is not the one that was read. A file that cannot be used has no tokens."""
+        state = _state(self.path)
+        if state == self._read.state and (state is not None or self.problem is not None):
+            return
+        try:
+            self._read, self.problem = _Read(state, {each.id: each for each in read_tokens(self.path)}), None
+        except FileNotFoundError:
+            self._read, self.problem = (
+                _Read(None, {}),
+                f"{self.path}: there is no such file, so no token counts",
+            )
+        except (OSError, ConfigError) as error:
+            self._read, self.problem = _Read(state, {}), f"{self.path}: no token counts: {error}"
+        if self.problem:
+            logger.warning("http.auth.tokens: %s", self.problem)
+
+    def find(self, token: str) -> TokenEntry | None:
+        """The entry of a token that counts now."""
+        self.renew()
+        entry = self._read.entries.get(token.removeprefix(PREFIX).partition("_")[0])
+        given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+        # Compared in constant time, and also where there is no such id.
+        same = hmac.compare_digest(given, entry.sha256 if entry is not None else _NO_HASH)
+        return entry if same and entry is not None and entry.holds(datetime.now(UTC)) else None
+
+    def holds(self, found: TokenEntry) -> bool:
+        """Whether a token that was found still counts, with the same limits."""
+        self.renew()
+        return self._read.entries.get(found.id) == found and found.holds(datetime.now(UTC))
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_ino, info.st_mtime_ns, info.st_size
+
+
+def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
+    """The entries of a file. Raises OSError or ConfigError."""
+    if others_may_write(path):
+        raise ConfigError(f"{path} may be written by others: chmod go-w {path}")
+    try:
+        read = yaml.safe_load(read_own(path, MOST_BYTES))
+        return _File.model_validate(read or {}).tokens
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is no YAML: {getattr(error, 'problem', None) or 'unreadable'}") from error
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise ConfigError(f"{path}: {place}: {fault['msg']}") from error
+
+
+def create(
+    path: Path, client: str, scopes: tuple[str, ...], tools: tuple[str, ...] | None, lasting: timedelta | None
+) -> tuple[str, TokenEntry]:
+    """Add a token to the file; returns the token, which is not kept, and its entry."""
+    ident = secrets.token_hex(6)
+    token = f"{PREFIX}{ident}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    now = datetime.now(UTC).replace(microsecond=0)
+    entry = TokenEntry(
+        id=ident,
+        client=client,
+        sha256=hashlib.sha256(token.encode()).hexdigest(),
+        created=now,
+        expires=now + lasting if lasting is not None else None,
+        scopes=scopes,
+        tools=tools,
+    )
+    with _changing(path) as entries:
+        entries.append(entry)
+    return token, entry
+
+
+def revoke(path: Path, ident: str) -> list[TokenEntry]:
+    """Revoke the token of this id, or all tokens of a client. Raises InvalidRequest if there is none."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    with _changing(path) as entries:
+        found = [each for each in entries if ident in (each.id, each.client) and each.revoked is None]
+        for each in found:
+            entries[entries.index(each)] = each.model_copy(update={"revoked": now})
+    if not found:
+        raise InvalidRequest(
+            f"there is no token or client {ident} to revoke", hint="gatemini token list shows them"
+        )
+    return found
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[list[TokenEntry]]:
+    """The entries of a file, written back when the block ends; another command waits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_name(f".{path.name}.lock"), "w", opener=_private) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            entries = list(read_tokens(path))
+        except FileNotFoundError:
+            entries = []
+        yield entries
+        plain = [each.model_dump(mode="json", exclude_none=True) for each in entries]
+        text = HEAD + yaml.safe_dump({"tokens": plain}, sort_keys=False, allow_unicode=True)
+        replace_own(path, text.encode(), lasting=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

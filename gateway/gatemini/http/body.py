@@ -1,0 +1,80 @@
+"""The body of a request: read within a size and a time, and what of it decides how it is served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import msgspec
+from starlette.types import Message, Receive
+
+BODY_SECONDS = 30.0
+"""How long the body of a request may take to arrive."""
+SESSION_META = "gatemini/session"
+"""Key in `_meta` by which a client of 2026-07-28 names its session."""
+SESSION_KEY_CHARS = 128
+
+
+class BodyRefused(Exception):
+    """The body is too large, too slow or broke off; `status` is 0 where nobody waits for an answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Envelope(msgspec.Struct):
+    """What is read of a JSON-RPC message here; the SDK reads and checks all of it."""
+
+    id: Any = None
+    method: Any = None
+    params: Any = None
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it is answered: a request with an id."""
+        return isinstance(self.method, str) and isinstance(self.id, str | int)
+
+    @property
+    def continues(self) -> bool:
+        """Whether it belongs to something that has begun: an answer, a notification, answers to a parked chain."""
+        return not self.is_request or (isinstance(self.params, dict) and "requestState" in self.params)
+
+    def session_key(self) -> str | None:
+        """The session that the message names. Raises BodyRefused for one that no session can have."""
+        meta = self.params.get("_meta") if isinstance(self.params, dict) else None
+        key = meta.get(SESSION_META) if isinstance(meta, dict) else None
+        if key is None:
+            return None
+        if not isinstance(key, str) or not 0 < len(key) <= SESSION_KEY_CHARS or not key.isprintable():
+            raise BodyRefused(400, f"_meta.{SESSION_META}: allowed are 1 to {SESSION_KEY_CHARS} characters")
+        return key
+
+
+async def read_body(receive: Receive, declared: str | None, most: int) -> bytes:
+    """Return the whole body. Raises BodyRefused."""
+    if declared is not None and declared.isdecimal() and int(declared) > most:
+        raise BodyRefused(413, f"the body has {declared} bytes, allowed are {most} (http.max_body)")
+    parts: list[bytes] = []
+    size = 0
+    with anyio.move_on_after(BODY_SECONDS):
+        while True:
+            message: Message = await receive()
+            if message["type"] != "http.request":
+                raise BodyRefused(0, "the client hung up")
+            part = message.get("body", b"")
+            size += len(part)
+            if size > most:
+                raise BodyRefused(413, f"the body has more than {most} bytes (http.max_body)")
+            parts.append(part)
+            if not message.get("more_body", False):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+    raise BodyRefused(408, f"the body did not arrive within {BODY_SECONDS:g} s")
+
+
+def read_envelope(body: bytes) -> Envelope:
+    """Read what decides how a message is served; an empty one where it is no JSON-RPC object, which the SDK refuses."""
+    try:
+        return msgspec.json.decode(body, type=Envelope)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return Envelope()

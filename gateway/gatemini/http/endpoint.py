@@ -1,0 +1,285 @@
+"""The MCP endpoint: who calls, which session, and the request through the SDK until it is answered or given up."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.abc
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope, Send
+
+from gatemini.config.model.http.server import HttpConfig
+from gatemini.http.auth.challenge import LoginRefused
+from gatemini.http.auth.login import Login, Logins
+from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
+from gatemini.http.exchange import Detachable, Exchange, refuse
+from gatemini.http.retries import Key, Retries
+from gatemini.http.session_manager import SessionManager
+from gatemini.http.sessions import HttpSession, HttpSessions, TooManySessions
+from gatemini.protocol.client_session import on_behalf_of
+
+logger = logging.getLogger(__name__)
+
+SESSION_ID = "mcp-session-id"
+CANCEL_SECONDS = 5.0
+"""How long a cancelled request of the handshake eras may take to end."""
+LISTEN = "subscriptions/listen"
+SERVER_ERROR = -32000
+RETRY = (b"retry-after", b"1")
+
+
+@dataclass(eq=False, slots=True)
+class Open:
+    """What is open on behalf of a login; `stop` ends it."""
+
+    login: Login
+    stop: Callable[[], None]
+    stream: bool
+    """Whether it only brings notifications, so that nothing is lost with it."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One HTTP request after its login."""
+
+    scope: Scope
+    headers: Headers
+    login: Login
+    body: bytes
+    envelope: Envelope
+    modern: bool
+
+
+class Endpoint:
+    """The ASGI application at /mcp. `run` owns the requests in progress."""
+
+    def __init__(
+        self, config: HttpConfig, manager: SessionManager, sessions: HttpSessions, logins: Logins
+    ) -> None:
+        self._config = config
+        self._manager = manager
+        self._sessions = sessions
+        self._logins = logins
+        self._retries = Retries()
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self.open: set[Open] = set()
+        self.draining = False
+        """Whether new requests are refused; what has begun may go on."""
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the requests in progress until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            task_status.started()
+            await anyio.sleep_forever()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for an answer; streams of notifications not counted."""
+        return sum(not each.stream for each in self.open)
+
+    def stop(self, *, streams_only: bool = False) -> None:
+        """End what is open."""
+        for each in [each for each in self.open if each.stream or not streams_only]:
+            each.stop()
+
+    async def end_invalid(self) -> None:
+        """End what is open on behalf of logins that do not hold any more: a token was revoked or has expired."""
+        await self._logins.renew([each.login for each in self.open])
+        for each in [each for each in self.open if not self._logins.holds(each.login)]:
+            each.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._serve(scope, receive, send)
+        except LoginRefused as refused:
+            await refuse(send, refused.status, refused.body, *refused.headers)
+        except BodyRefused as refused:
+            if refused.status:
+                late = [(b"connection", b"close")] if refused.status == 408 else []
+                await refuse(send, refused.status, _error(str(refused)), *late)
+        except TooManySessions:
+            await refuse(send, 503, _error("too many open sessions (http.sessions.max)"), RETRY)
+        except Exception:
+            logger.exception("a request over HTTP failed")
+            raise  # the server answers 500, or breaks the connection where the answer has begun
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        login = await self._logins.login(scope, headers)
+        body = b""
+        if scope["method"] == "POST":
+            body = await read_body(receive, headers.get("content-length"), self._config.max_body)
+        version = headers.get("mcp-protocol-version")
+        modern = version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+        call = Call(scope, headers, login, body, read_envelope(body) if body else Envelope(), modern)
+        if self.draining and not (body and call.envelope.continues):
+            await refuse(send, 503, _error("the gateway is stopping", call.envelope.id), RETRY)
+            return
+        session = await self._session(call, send)
+        if session is None:
+            return
+        on_behalf_of(login.principal)
+        if login.user is not None:
+            scope["user"] = login.user
+            auth_context_var.set(login.user)
+        if call.envelope.is_request and call.envelope.method != LISTEN:
+            await self._answer(call, session, receive, send)
+        else:
+            await self._pass(call, session, receive, send)
+
+    async def _session(self, call: Call, send: Send) -> HttpSession | None:
+        """The session of a request; None where it has none, which is answered."""
+        principal = call.login.principal
+        if call.modern:
+            session = await self._sessions.of_principal(principal, call.envelope.session_key())
+            if call.envelope.method == "server/discover" and not session.keyed:
+                session.renew()
+            return session
+        ident = call.headers.get(SESSION_ID)
+        if ident is not None:
+            found = self._sessions.of_id(ident, principal)
+            if found is None:
+                await refuse(send, 404, _error("Session not found", call.envelope.id))
+            return found
+        if call.envelope.method == "initialize" and call.envelope.is_request:
+            return self._sessions.opened_by_handshake(principal)
+        text = "Mcp-Session-Id is missing: send initialize first, or MCP-Protocol-Version: 2026-07-28"
+        await refuse(send, 400, _error(text, call.envelope.id))
+        return None
+
+    # -- requests that are answered ------------------------------------------------------------------
+
+    async def _answer(self, call: Call, session: HttpSession, receive: Receive, send: Send) -> None:
+        key = self._retries.key(session, call.envelope, call.body)
+        exchange = await self._retries.join(key)
+        if exchange is None:
+            assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
+            body = self._retries.resumed(key, call.body)
+            exchange = Exchange(call.scope, body, partial(self._abandoned, call, session))
+            self._retries.begin(key, exchange)
+            self._tasks.start_soon(self._run, exchange, call, session, key)
+        if await exchange.follow(receive, send) and not exchange.begun:
+            if not self._logins.holds(call.login):
+                raise self._logins.gone(call.scope)
+            await exchange.ended.wait()
+            why = (
+                "the gateway is stopping"
+                if self.draining
+                else f"no answer within {self._config.request_timeout:g} s (http.request_timeout)"
+            )
+            resume = f"; send the code again under `// @resume {exchange.chain}`" if exchange.chain else ""
+            await refuse(send, 503 if self.draining else 504, _error(why + resume, call.envelope.id), RETRY)
+
+    async def _run(self, exchange: Exchange, call: Call, session: HttpSession, key: Key | None) -> None:
+        opened = Open(call.login, exchange.leave, stream=False)
+        self.open.add(opened)
+        ident = call.envelope.id
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            with self._manager.serving(session.server):
+                await self._manager.handle_request(scope, receive, self._noting_id(call, session, send))
+
+        try:
+            with session.request():
+                await exchange.run(app, self._config.request_timeout)
+                if exchange.scope.cancelled_caught and exchange.chain is None:  # over its time
+                    exchange.chain = session.chains.get(ident)
+                    if not call.modern:
+                        await self._cancel_in_session(call, session)
+        except Exception:
+            logger.exception("a request over HTTP failed")
+        finally:
+            session.chains.pop(ident, None)
+            self._retries.end(key, exchange)
+            self.open.discard(opened)
+            exchange.ended.set()
+            if call.envelope.method == "initialize" and not session.known:
+                self._sessions.end(session)
+
+    def _abandoned(self, call: Call, session: HttpSession, exchange: Exchange) -> None:
+        """Cancel a request that nobody waits for; on 2026-07-28 the SDK does that when it is cancelled itself."""
+        exchange.chain = session.chains.get(call.envelope.id)
+        if call.modern or self._tasks is None:
+            exchange.scope.cancel()
+        else:
+            exchange.scope.deadline = anyio.current_time() + CANCEL_SECONDS
+            self._tasks.start_soon(self._cancel_in_session, call, session)
+
+    def _noting_id(self, call: Call, session: HttpSession, send: Send) -> Send:
+        """Learn the id that the SDK gives to a new session of the handshake eras from its answer."""
+        if call.envelope.method != "initialize" or session.known:
+            return send
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                ident = Headers(raw=message["headers"]).get(SESSION_ID)
+                if ident is not None:
+                    self._sessions.named(session, ident)
+            await send(message)
+
+        return noting
+
+    async def _cancel_in_session(self, call: Call, session: HttpSession) -> None:
+        """Cancel a request of the handshake eras as its client would: the SDK goes on when the client is gone."""
+        params = {"requestId": call.envelope.id, "reason": "the client hung up"}
+        body = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).encode()
+        headers = [pair for pair in call.scope["headers"] if pair[0] != b"content-length"]
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            return messages.pop() if messages else {"type": "http.disconnect"}
+
+        async def drop(_: Message) -> None:
+            """Send nothing."""
+
+        request = Detachable({**call.scope, "headers": headers}, receive, drop)
+        with self._manager.serving(session.server), anyio.move_on_after(CANCEL_SECONDS):
+            await request.served_by(self._manager.handle_request)
+
+    # -- streams, notifications, answers of the client ---------------------------------------------------
+
+    async def _pass(self, call: Call, session: HttpSession, receive: Receive, send: Send) -> None:
+        """Let the SDK serve a request whose connection is all there is of it."""
+        status = 0
+        begun = ended = False
+        unread = [call.body] if call.scope["method"] == "POST" else []
+
+        async def replayed() -> Message:
+            if unread:
+                return {"type": "http.request", "body": unread.pop(), "more_body": False}
+            return await receive()
+
+        async def noting(message: Message) -> None:
+            nonlocal status, begun, ended
+            status = message.get("status", status)
+            begun, ended = True, message["type"] == "http.response.body" and not message.get("more_body")
+            await send(message)
+
+        cancel = anyio.CancelScope()
+        opened = Open(call.login, cancel.cancel, stream=True)
+        self.open.add(opened)
+        try:
+            with session.request(), cancel, self._manager.serving(session.server):
+                await Detachable(call.scope, replayed, noting).served_by(self._manager.handle_request)
+        finally:
+            self.open.discard(opened)
+        if begun and not ended:
+            await send({"type": "http.response.body", "body": b""})
+        elif not begun:
+            await refuse(send, 503, _error("the gateway is stopping"), RETRY)
+        if call.scope["method"] == "DELETE" and status == 200:
+            self._sessions.end(session)
+
+
+def _error(message: str, ident: Any = None) -> bytes:
+    error = {"code": SERVER_ERROR, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": ident, "error": error}).encode()

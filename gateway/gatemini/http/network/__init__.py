@@ -1,0 +1,1 @@
+"""Connections, TLS, and from where and to which host requests may come."""

@@ -1,0 +1,28 @@
+"""May this configuration be served at this address? Beyond loopback only with authentication and encryption."""
+
+from __future__ import annotations
+
+from gatemini.config.model.http.server import HttpConfig
+from gatemini.errors import ConfigError
+from gatemini.http.network.guard import is_loopback
+
+OPEN = "serving without http.auth: every user and program of this machine can call every tool of this gateway"
+
+
+def check_exposure(config: HttpConfig, host: str) -> str | None:
+    """Return a warning about who can call, if there is one. Raises ConfigError where it would be open by mistake."""
+    if is_loopback(host):
+        return None if config.has_auth else OPEN
+    missing = []
+    if not config.has_auth:
+        missing.append("http.auth")
+    if config.public_url is None:
+        missing.append("http.public_url")
+    if config.tls is None and not config.trusted_proxies:
+        missing.append("http.tls or http.trusted_proxies")
+    if missing:
+        raise ConfigError(
+            f"http: {host or 'every address'} is reached from other machines; missing: {', '.join(missing)}",
+            hint="set them, or listen on 127.0.0.1; no option of the command replaces them",
+        )
+    return None

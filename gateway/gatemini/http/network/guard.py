@@ -1,0 +1,83 @@
+"""Which requests are served at all, by Host, Origin and the address of the peer. Pure functions of the configuration.
+
+The SDK's own checks compare Host with its port, know no proxies and are off unless settings are given.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
+
+from gatemini.config.model.http.server import HttpConfig
+
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach this address or name."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def host_names(config: HttpConfig, listen_host: str) -> frozenset[str]:
+    """The host names that a request may name, lower case, IPv6 in brackets."""
+    if config.allowed_hosts:
+        return frozenset(config.allowed_hosts)
+    names = set(LOOPBACK_HOSTS) if is_loopback(listen_host) else set()
+    if ":" in listen_host:
+        names.add(f"[{listen_host.lower()}]")
+    elif listen_host not in ("0.0.0.0", ""):  # noqa: S104 - compared, not bound
+        names.add(listen_host.lower())
+    if config.public_url:
+        host = (urlsplit(config.public_url).hostname or "").lower()
+        names.add(f"[{host}]" if ":" in host else host)
+    return frozenset(names)
+
+
+class Guard:
+    """The checks of one server. Each returns why a request is refused, "" where it is served."""
+
+    def __init__(self, config: HttpConfig, listen_host: str) -> None:
+        self._hosts = host_names(config, listen_host)
+        self._origins = frozenset(config.allowed_origins)
+        self._proxies = [ipaddress.ip_network(text, strict=False) for text in config.trusted_proxies]
+        self._only_proxies = config.tls is None and not is_loopback(listen_host)
+
+    def host(self, headers: Mapping[str, str]) -> str:
+        """A page whose name an attacker rebinds to this machine sends the attacker's name."""
+        named = headers.get("host", "")
+        name = named if named.endswith("]") else named.rpartition(":")[0] or named
+        if name.lower() in self._hosts:
+            return ""
+        return f"Host: found {named or 'none'}, allowed are {', '.join(sorted(self._hosts))}"
+
+    def origin(self, headers: Mapping[str, str]) -> str:
+        """Only browsers send an Origin, and only pages that are listed may call."""
+        origin = headers.get("origin")
+        if origin is None or origin in self._origins:
+            return ""
+        allowed = ", ".join(sorted(self._origins)) or "none (http.allowed_origins)"
+        return f"Origin: found {origin}, allowed are {allowed}"
+
+    def peer(self, address: str | None) -> str:
+        """Without TLS of our own, tokens of a client that is not behind the proxy would cross the network in clear."""
+        if not self._only_proxies or address is None:
+            return ""
+        if is_loopback(address) or trusted(address, self._proxies):
+            return ""
+        return "plain HTTP is served to the proxies in http.trusted_proxies and to this machine only"
+
+
+def trusted(address: str, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
+    """Whether an address is in one of the networks."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    found = getattr(found, "ipv4_mapped", None) or found
+    return any(found.version == network.version and found in network for network in networks)

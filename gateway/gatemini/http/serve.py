@@ -1,0 +1,151 @@
+"""`gatemini serve --http [HOST:PORT]`: check that it may be served like this, listen, and run until stopped."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from gatemini.app import App
+from gatemini.config.load import load_config
+from gatemini.config.model.http.server import HttpConfig, split_address
+from gatemini.config.variables.redaction import Redactor, start_log
+from gatemini.daemon import console
+from gatemini.daemon.listener import Listener
+from gatemini.errors import ConfigError
+from gatemini.http.control import Control
+from gatemini.http.network.exposure import check_exposure
+from gatemini.http.server import HttpServer
+from gatemini.proxy.places import PlaceRefused, config_file, http_place, take_lock
+from gatemini.upkeep.slow_secrets import Awaited
+
+logger = logging.getLogger(__name__)
+
+USAGE, FAILED = 2, 1
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+BACKLOG = 2048
+SPARE_FILES = 512
+"""Descriptors for everything but clients: backends, files, sandboxes."""
+
+
+def main(words: list[str]) -> int:
+    """Serve MCP over HTTP until stopped; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="gatemini serve", allow_abbrev=False, description=main.__doc__)
+    parser.add_argument("--config", "-c", metavar="PATH", help="configuration file")
+    parser.add_argument(
+        "--http", nargs="?", const="", metavar="HOST:PORT", help="where to listen; else http.listen"
+    )
+    try:
+        options = parser.parse_args(words)
+    except SystemExit as leave:
+        return int(leave.code or 0)
+    config = config_file(options.config, os.environ)
+    redactor = Redactor()
+    start_log(redactor, LOG_FORMAT, logging.StreamHandler(sys.stderr))
+    try:
+        anyio.run(_serve, Path(config) if config else None, options.http or None, redactor)
+    except ConfigError as error:
+        return _failed(redactor.redact(error.text()))
+    except BaseExceptionGroup as group:
+        errors, rest = group.split(ConfigError)
+        if errors is None or rest is not None:
+            raise
+        return _failed("; ".join(redactor.redact(str(error)) for error in errors.exceptions))
+    except PlaceRefused as error:
+        return _failed(str(error))
+    sys.stderr.flush()
+    # Everything is closed; a worker thread that was given up must not delay the exit.
+    os._exit(0)
+
+
+def _failed(text: str) -> int:
+    sys.stderr.write(f"gatemini: {text}\n")
+    return FAILED
+
+
+async def _serve(config: Path | None, address: str | None, redactor: Redactor) -> None:
+    load = functools.partial(load_config, config, environ=os.environ, answers=Awaited().answers)
+    http = (await anyio.to_thread.run_sync(load)).config.http
+    try:
+        host, port = split_address(address or http.listen)
+    except ValueError as error:
+        raise ConfigError(f"--http: found {address}, allowed is {error}") from error
+    warning = check_exposure(http, host)
+    with listening(host, port) as sock:
+        room_for(http)
+        place = http_place(str(config) if config else None, sock.getsockname()[1], dict(os.environ))
+        lock = take_lock(place.lock)
+        if lock is None:
+            raise ConfigError(f"http: another process holds {place.lock}")
+        listener = Listener(place, lock)
+        async with App.open(config, redactor=redactor, serving=None) as app:
+            logging.getLogger().setLevel(app.loaded.config.log_level.upper())
+            for problem in [*app.problems(), *filter(None, [warning, place.fallback])]:
+                logger.warning("%s", problem)
+            folder = config.parent if config else Path.cwd()
+            server = HttpServer(app, sock, host, folder, f"{place.key.partition('-')[0]}-http")
+            server.trouble += filter(None, [warning, place.fallback])
+            listener.open()
+            try:
+                sys.stdout.write(json.dumps({"url": server.url, "pid": os.getpid()}) + "\n")
+                sys.stdout.flush()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_stop_on_signal, server, listener)
+                    app.approvals.console = True
+                    answer = functools.partial(console.answer, app.approvals, redactor)
+                    tasks.start_soon(Control(listener, server.status, server.stop, answer).run)
+                    await server.run()
+                    tasks.cancel_scope.cancel()
+            finally:
+                listener.close()
+
+
+async def _stop_on_signal(server: HttpServer, listener: Listener) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            if server.stopping:
+                listener.close()
+                os._exit(1)  # the watchdog ends the children
+            server.stop()
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises ConfigError."""
+    try:
+        [(family, kind, protocol, _, found), *_] = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )
+        # asyncio sets TCP_NODELAY only where the protocol is named, and without it an answer waits 40 ms for an ACK.
+        opened = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ConfigError(f"http.listen: {host} is no address of this machine: {error.strerror}") from error
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(found)
+        opened.listen(BACKLOG)
+        opened.setblocking(False)
+    except OSError as error:
+        opened.close()
+        raise ConfigError(f"http.listen: {host}:{port} cannot be used: {error.strerror}") from error
+    return opened
+
+
+def room_for(http: HttpConfig) -> None:
+    """Raise the limit of open files as far as the connections need it and the system lets us."""
+    wanted = 2 * http.max_connections + SPARE_FILES  # those that are refused have one for a moment
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < http.max_connections + SPARE_FILES:
+        logger.warning("only %d files may be open: fewer than http.max_connections can be served", most)

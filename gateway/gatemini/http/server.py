@@ -1,0 +1,237 @@
+"""The life of an HTTP server: listen, serve, drain, end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import uvicorn
+from mcp.server.lowlevel import Server
+from starlette.requests import Request
+
+from gatemini import __version__
+from gatemini.app import App
+from gatemini.config.model.policy import PolicyConfig
+from gatemini.daemon.control import backend_rows
+from gatemini.http.auth.challenge import metadata
+from gatemini.http.auth.login import Logins
+from gatemini.http.endpoint import Endpoint
+from gatemini.http.network.connections import BoundedConnection
+from gatemini.http.network.guard import Guard, is_loopback
+from gatemini.http.network.tls import Tls
+from gatemini.http.routes import PATH, http_app
+from gatemini.http.session_manager import SessionManager
+from gatemini.http.sessions import HttpSessions
+from gatemini.policy.door import Door
+
+logger = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.5
+"""How often logins that do not hold any more, idle sessions and certificates are looked for."""
+SETTLE_SECONDS = 0.02
+KEEP_ALIVE_SECONDS = 75
+"""How long an idle connection is kept: balancers close theirs after 60 s."""
+SHOWN_SESSIONS = 100
+"""Sessions that `status` lists, the latest used first."""
+STOP_SECONDS = 5
+"""How long connections may take to close once their requests have ended."""
+
+
+class HttpServer:
+    """One server on one listening socket."""
+
+    def __init__(self, app: App, sock: socket.socket, host: str, folder: Path, key: str) -> None:
+        """`host` as it was configured, `folder` that of the configuration, `key` names what is kept on the disk."""
+        config = app.loaded.config.http
+        self.app = app
+        self.started = time.time()
+        self.trouble: list[str] = []
+        self.tls = Tls(config.tls, folder) if config.tls is not None else None
+        port = sock.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if self.tls else 'http'}://{shown}:{port}{PATH}"
+        self._sock = sock
+        self._stop = anyio.Event()
+        self._now = False
+        # Clients have grants, and registrations of their own, also where nothing of a policy is configured.
+        door = app.chain.door = app.chain.door or Door(PolicyConfig(), app.approvals)
+        door.always, door.owners = True, app.manager.owners
+        self.logins = Logins(
+            lambda: app.loaded.config.http, folder, self._login_refused, local_only=is_loopback(host)
+        )
+        self.manager = SessionManager(
+            Server("gatemini", version=__version__),
+            json_response=config.response == "json",
+            session_idle_timeout=config.sessions.idle,
+            max_request_body_size=config.max_body,
+            max_sessions=None,  # `HttpSessions` counts those of both eras
+        )
+        self.sessions = HttpSessions(app, key)
+        self.endpoint = Endpoint(config, self.manager, self.sessions, self.logins)
+        routes = http_app(config, Guard(config, host), self.endpoint, self._unready, self._metadata)
+        self._uvicorn = _Uvicorn(_settings(routes, config.max_connections, self.tls))
+
+    @property
+    def drain_seconds(self) -> float:
+        """How long it may take to stop while calls are open."""
+        config = self.app.loaded.config
+        return config.http.drain_delay + config.daemon.client_drain_timeout
+
+    @property
+    def connections(self) -> int:
+        return len(self._uvicorn.server_state.connections)
+
+    @property
+    def state(self) -> str:
+        return self._unready() or "serving"
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    def stop(self, now: bool = False) -> float:
+        """Begin the end: drain, then stop; `now` leaves the draining out. Returns how many seconds it may take."""
+        self._now = self._now or now
+        self._stop.set()
+        return self.drain_seconds
+
+    def status(self) -> dict[str, Any]:
+        """What `gatemini status` shows; the keys are those of a daemon, and `http`."""
+        app = self.app
+        sessions = sorted(self.sessions, key=lambda each: each.used, reverse=True)
+        return {
+            "ok": True,
+            "state": self.state,
+            "pid": os.getpid(),
+            "version": __version__,
+            "installed": __version__,
+            "uptime_seconds": round(time.time() - self.started, 1),
+            "rss_bytes": psutil.Process().memory_info().rss,
+            "config": str(app.loaded.source) if app.loaded.source else None,
+            "config_current": not app.reload_problem,
+            "log": None,
+            "http": {
+                "url": self.url,
+                "connections": self.connections,
+                "sessions": len(sessions),
+                "in_flight": self.endpoint.in_flight,
+            },
+            "sessions": [
+                {
+                    "client": each.session.client,
+                    "principal": each.key[0],
+                    "since": round(each.since, 1),
+                    "in_flight": each.in_flight,
+                    "requests": each.requests,
+                }
+                for each in sessions[:SHOWN_SESSIONS]
+            ],
+            "trouble": [*self.trouble, *self.logins.problems()],
+            "problems": [app.chain.redactor.redact(problem) for problem in app.problems()],
+            "backends": backend_rows(app),
+        }
+
+    async def run(self) -> None:
+        """Serve until stopped."""
+        async with anyio.create_task_group() as tasks, self.manager.run():
+            await tasks.start(self.sessions.run)
+            await tasks.start(self.endpoint.run)
+            tasks.start_soon(self._tick)
+            tasks.start_soon(self._serve)
+            await self._stop.wait()
+            if not self._now:
+                await self._drain()
+            self.endpoint.draining = True
+            self.endpoint.stop()
+            await self._settled(STOP_SECONDS)  # chains that are cut off leave their journals
+            self._uvicorn.should_exit = True
+            with anyio.move_on_after(2 * STOP_SECONDS):
+                await self._uvicorn.ended.wait()
+            await self.sessions.close()
+            await self.logins.close()
+            tasks.cancel_scope.cancel()
+
+    async def _serve(self) -> None:
+        try:
+            await self._uvicorn.serve(sockets=[self._sock])
+        finally:
+            self._uvicorn.ended.set()
+            self._stop.set()
+
+    async def _drain(self) -> None:
+        logger.info("draining: %d requests in progress", self.endpoint.in_flight)
+        with anyio.move_on_after(self.app.loaded.config.http.drain_delay):
+            await self._listening_stopped()
+        self.endpoint.draining = True
+        await self._settled(self.app.loaded.config.daemon.client_drain_timeout)
+
+    async def _listening_stopped(self) -> None:
+        await self._uvicorn.ended.wait()
+
+    async def _settled(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            while self.endpoint.in_flight:  # noqa: ASYNC110 - requests end in many places
+                await anyio.sleep(SETTLE_SECONDS)
+
+    async def _tick(self) -> None:
+        while True:
+            await anyio.sleep(TICK_SECONDS)
+            await self.endpoint.end_invalid()
+            self.sessions.sweep()
+            if self.tls is not None:
+                self.tls.renew()
+
+    def _login_refused(self, address: str, reason: str) -> None:
+        door = self.app.chain.door
+        if door is not None and door.audit is not None:
+            door.audit.event("login", outcome="refused", address=address, reason=reason)
+
+    def _unready(self) -> str:
+        """Why balancers should send requests elsewhere, "" if they should not."""
+        return "draining" if self._stop.is_set() else ""
+
+    def _metadata(self, request: Request) -> dict[str, object] | None:
+        return metadata(self.app.loaded.config.http, request.scope)
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn without signal handlers of its own: the gateway drains first."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ended = anyio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _settings(app: Any, most: int, tls: Tls | None) -> uvicorn.Config:
+    """uvicorn's settings: it logs nothing of requests and adds no header of its own."""
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    made = uvicorn.Config(
+        app,
+        http=BoundedConnection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        limit_concurrency=most,
+        backlog=2048,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    made.load()
+    made.ssl = tls.context if tls is not None else None
+    return made

@@ -1,0 +1,181 @@
+"""Sessions of HTTP clients: by `Mcp-Session-Id` in the handshake eras, by principal and session key on 2026-07-28.
+
+Everything that replicas will share of a session is reached through `HttpSessions`; here it is kept in this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+from mcp.server.lowlevel import Server
+
+from gatemini.daemon.sessions.kept_sessions import KeptSessions
+from gatemini.policy.principal import Principal
+from gatemini.protocol.client_session import Session
+from gatemini.protocol.mcp_server import build_server
+
+if TYPE_CHECKING:
+    from gatemini.app import App
+    from gatemini.protocol.surface import Surface
+
+logger = logging.getLogger(__name__)
+
+
+class TooManySessions(Exception):
+    """`http.sessions.max` sessions are open."""
+
+
+@dataclass(eq=False, slots=True)
+class HttpSession:
+    """One session: its state, its server, and how many requests of it are in flight."""
+
+    key: tuple[str, str]
+    """(principal, key of the session among the principal's)."""
+    session: Session
+    surface: Surface
+    server: Server[Any]
+    keyed: bool
+    """Whether its client has named it, so that no other client shares it."""
+    kept: bool
+    """Whether the client can come back to it after a restart of the gateway."""
+    since: float = field(default_factory=time.time)
+    requests: int = 0
+    in_flight: int = 0
+    used: float = field(default_factory=time.monotonic)
+    chains: dict[str | int | None, str] = field(default_factory=dict)
+    """Request in flight → the id of the chain that it has started."""
+    ended: anyio.Event = field(default_factory=anyio.Event)
+
+    known: bool = False
+    """Whether its client was given a way to come back to it."""
+
+    def renew(self) -> None:
+        """Describe the tools that are there now to a client that connects to a session others have used before."""
+        self.surface.renew_definitions()
+        self.server.instructions = self.surface.instructions()
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Count a request while it is in flight."""
+        self.requests += 1
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self.used = time.monotonic()
+
+
+class HttpSessions:
+    """All sessions of one server. `run` owns their tasks."""
+
+    def __init__(self, app: App, place: str) -> None:
+        self._app = app
+        self._settings = app.loaded.config.http.sessions
+        self._kept = KeptSessions(place, None)
+        self._by_key: dict[tuple[str, str], HttpSession] = {}
+        self._by_id: dict[str, HttpSession] = {}
+        self._restoring = anyio.Lock()
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the sessions' tasks until cancelled."""
+        self._kept.sweep()
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            task_status.started()
+            await anyio.sleep_forever()
+
+    def __iter__(self) -> Iterator[HttpSession]:
+        yield from self._by_key.values()
+        yield from self._by_id.values()
+
+    def __len__(self) -> int:
+        return len(self._by_key) + len(self._by_id)
+
+    async def of_principal(self, principal: Principal, key: str | None) -> HttpSession:
+        """The session that a client of 2026-07-28 names, or that its principal has. Raises TooManySessions."""
+        place = (principal.id, key or "")
+        found = self._by_key.get(place)
+        if found is None:
+            async with self._restoring:
+                found = self._by_key.get(place)
+                if found is None:
+                    found = self._opened(principal, place[1], keyed=key is not None, kept=True)
+                    stored, restored = await anyio.to_thread.run_sync(self._kept.open, _token(place))
+                    found.session.journals.new_file = stored.file
+                    restored.give(found.session)
+                    self._by_key[place] = found
+                    found.known = True
+        return found
+
+    def of_id(self, ident: str, principal: Principal) -> HttpSession | None:
+        """The session of this `Mcp-Session-Id`, if it is this principal's."""
+        found = self._by_id.get(ident)
+        return found if found is not None and found.key[0] == principal.id else None
+
+    def opened_by_handshake(self, principal: Principal) -> HttpSession:
+        """A session whose id is not known yet. Raises TooManySessions."""
+        return self._opened(principal, "", keyed=True, kept=False)
+
+    def named(self, session: HttpSession, ident: str) -> None:
+        """Reach this session by the id that its client was given."""
+        self._by_id[ident] = session
+        session.known = True
+
+    def _opened(self, principal: Principal, key: str, *, keyed: bool, kept: bool) -> HttpSession:
+        if len(self) >= self._settings.max or self._tasks is None:
+            raise TooManySessions
+        session = self._app.new_session(principal, shared=not keyed)
+        surface = self._app.surface(session)
+        made = HttpSession((principal.id, key), session, surface, build_server(surface), keyed, kept)
+        if keyed:
+            surface.on_chain = made.chains.__setitem__
+        self._tasks.start_soon(self._live, made)
+        return made
+
+    async def _live(self, session: HttpSession) -> None:
+        """Run what belongs to a session as long as it lives: its notifications."""
+        async with session.server.lifespan(session.server):
+            await session.ended.wait()
+
+    def end(self, session: HttpSession) -> None:
+        """End a session: its client has left, or nobody has used it for long."""
+        self._by_key = {key: each for key, each in self._by_key.items() if each is not session}
+        self._by_id = {key: each for key, each in self._by_id.items() if each is not session}
+        if not session.ended.is_set():
+            session.ended.set()
+            session.session.journals.leave()
+            if self._tasks is not None and session.kept:
+                self._tasks.start_soon(self._forget, session.key)
+            self._app.end_session(session.session)
+
+    async def _forget(self, key: tuple[str, str]) -> None:
+        async with self._restoring:
+            if key not in self._by_key:
+                await anyio.to_thread.run_sync(self._kept.remove, _token(key))
+
+    def sweep(self) -> None:
+        """End sessions that are idle."""
+        limit = time.monotonic() - self._settings.idle
+        for session in [each for each in self if not each.in_flight and each.used < limit]:
+            self.end(session)
+
+    async def close(self) -> None:
+        """Write what clients find again after a restart."""
+        for key, found in self._by_key.items():
+            found.session.journals.leave()
+            await anyio.to_thread.run_sync(self._kept.save, _token(key), found.session)
+
+
+def _token(key: tuple[str, str]) -> str:
+    return "http-" + hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()
