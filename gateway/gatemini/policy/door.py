@@ -82,6 +82,7 @@ class Door:
         self.rules = Rules(policy)
         self.budgets.config = policy.budgets
         self.flow.set_config(policy)
+        self.approvals.keep_revision(self.revision)
         self.changed()
 
     def changed(self) -> None:

@@ -34,7 +34,7 @@ class Principal:
     scopes: frozenset[str] = frozenset()
     transport: Transport = "stdio"
     grant: Grant | None = None
-    session: str = ""
+    session: str = field(default="", compare=False)
     """The session in which it finds what was registered there; "" where sessions share all backends."""
     claims: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The checked claims of its token, for expressions of rules."""

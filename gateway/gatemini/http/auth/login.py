@@ -75,8 +75,13 @@ class Logins:
         config: Callable[[], HttpConfig],
         folder: Path,
         refused: Callable[[str, str], None] = lambda address, reason: None,
+        *,
+        local_only: bool = True,
     ) -> None:
-        """`refused` gets the address and the reason of each login that is refused."""
+        """`refused` gets the address and the reason of each login that is refused. Without `local_only` nobody is served
+        without a login, whatever a changed configuration says.
+        """
+        self._local_only = local_only
         self._config = config
         self._refused = refused
         self._folder = folder
@@ -106,7 +111,9 @@ class Logins:
             text = "a token in the query is written into logs: send it as Authorization: Bearer"
             raise LoginRefused(400, "invalid_request", text)
         if not config.has_auth:
-            return self._anyone
+            if self._local_only:
+                return self._anyone
+            raise LoginRefused(503, "server_error", "beyond loopback nothing is served without http.auth")
         given = headers.getlist("authorization")
         if not given:
             raise unauthorized(config, scope, "this server needs a token", tried=False)
