@@ -11,10 +11,10 @@ from gatemini.model import Json
 
 CPU_SECONDS = 0.005
 """The most that one evaluation may take."""
-STEPS = 20_000
-"""The most steps that the loops of one expression may make: 0.13 µs each."""
-TEXT_CHARS = 1 << 20
-"""The most characters in all arguments together."""
+MOST_WORK = 1_000_000
+"""The most that one evaluation may have to do, in steps of some 5 ns, if everything in its loops looks at everything."""
+DEPTH = 100
+"""The deepest nesting of arguments: the library is recursive, and the stack of a process ends somewhere."""
 _LOOPS = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|filter|map|sortBy|transform\w+)\s*\(")
 
 _NAMES = re.compile(r"\b(?:args|tool|client|session|now)\b")
@@ -27,8 +27,8 @@ class WhenFailed(Exception):
 class When:
     """One compiled expression.
 
-    An evaluation cannot be interrupted, so arguments that could make it long are refused before: an expression with
-    two loops may be quadratic in the number of values.
+    An evaluation cannot be interrupted, so arguments that could make it long are refused before: with one loop it may
+    be quadratic in the number of values, and each further one multiplies by them.
     """
 
     def __init__(self, text: str) -> None:
@@ -37,7 +37,7 @@ class When:
         """The variables that it may name."""
         self.of_client = self.names.isdisjoint({"args", "session"})
         """Whether it has one value for all calls of a tool by a client at a time."""
-        self._most_values = int(STEPS ** (1 / max(1, len(_LOOPS.findall(text)))))
+        self._loops = len(_LOOPS.findall(text))
 
     def __call__(self, arguments: Json, variables: Json) -> bool:
         """Return whether the expression holds. Raises WhenFailed."""
@@ -56,16 +56,24 @@ class When:
         return value
 
     def _check_size(self, arguments: Json) -> None:
-        values, chars, pending = 0, 0, [arguments]
+        values, chars = 0, 0
+        pending: list[tuple[Any, int]] = [(arguments, 0)]
         while pending:
-            value: Any = pending.pop()
+            value, depth = pending.pop()
             values += 1
             if isinstance(value, str):
                 chars += len(value)
             elif isinstance(value, dict):
                 chars += sum(map(len, value))
-                pending += value.values()
+                pending += [(inner, depth + 1) for inner in value.values()]
             elif isinstance(value, list):
-                pending += value
-            if values + len(pending) > self._most_values or chars > TEXT_CHARS:
+                pending += [(inner, depth + 1) for inner in value]
+            if self._work(values + len(pending), chars) > MOST_WORK:
                 raise WhenFailed("the arguments hold too many values to be looked through")
+            if depth > DEPTH:
+                raise WhenFailed(f"the arguments are nested more than {DEPTH} deep")
+
+    def _work(self, values: int, chars: int) -> int:
+        """The most steps for arguments of this size: to hand them over, and for each turn of the loops to look at all."""
+        turns = values**self._loops if self._loops else 0
+        return 60 * values + chars // 8 + turns * (25 + 8 * values + chars // 8)
