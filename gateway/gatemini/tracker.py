@@ -98,9 +98,11 @@ class _Recent(NamedTuple):
     ms: float
     ok: bool
     bytes: int
+    session: str | None = None
 
     def as_json(self) -> Json:
-        return {**self._asdict(), "when": _stamp(self.when), "ms": round(self.ms, 3)}
+        own = {key: value for key, value in self._asdict().items() if key != "session"}
+        return {**own, "when": _stamp(self.when), "ms": round(self.ms, 3)}
 
 
 class Tracker:
@@ -131,10 +133,18 @@ class Tracker:
 
     # ---------------------------------------------------------------------------------------- recording
 
-    def record_call(self, tool: str, backend: str, ms: float, ok: bool, bytes_processed: int = 0) -> None:
+    def record_call(
+        self,
+        tool: str,
+        backend: str,
+        ms: float,
+        ok: bool,
+        bytes_processed: int = 0,
+        session: str | None = None,
+    ) -> None:
         """Record one call to a backend; `tool` is the qualified name."""
         self._called += 1
-        self._recent.append(_Recent(tool, backend, self._now(), ms, ok, bytes_processed))
+        self._recent.append(_Recent(tool, backend, self._now(), ms, ok, bytes_processed, session))
         latency = self._latency.get(backend)
         if latency is None:
             latency = self._latency[backend] = Histogram()
@@ -221,9 +231,9 @@ class Tracker:
             "backends": {name: self.latency(name) for name in sorted(self._latency)},
         }
 
-    def recent(self, limit: int = 50) -> list[Json]:
-        """The last calls to backends, newest first."""
-        newest = list(self._recent)[::-1]
+    def recent(self, limit: int = 50, session: str | None = None) -> list[Json]:
+        """The last calls to backends, newest first; of one session, if it is given."""
+        newest = [call for call in reversed(self._recent) if session is None or call.session == session]
         return [call.as_json() for call in newest[: max(0, limit)]]
 
     def load(self, seconds: float) -> Json:

@@ -13,13 +13,14 @@ import pytest
 
 from fixtures.daemons import LEDGER
 from fixtures.http_gateway import Served, messages, result, served, text, until
+from fixtures.issuer import AUDIENCE, issuer
 from fixtures.running import DEMO
 from gatemini.config.model.http.auth import ClientGrant
 from gatemini.http.auth.grants import NOTHING, grant_of
 from gatemini.http.auth.tokens import create
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts, Hints
-from gatemini.policy.grants import may_register, refusal_by
+from gatemini.policy.grants import may_reach, refusal_by
 from gatemini.policy.principal import Grant, Principal
 from gatemini.policy.rates import CallRates
 
@@ -118,6 +119,29 @@ async def test_a_grant_shapes_search_lists_types_completion_and_calls_alike(tmp_
     assert (tmp_path / "ledger").read_text().split() == ["x"] * 3
 
 
+async def test_a_client_sees_no_calls_of_others_and_no_backend_that_it_cannot_reach(tmp_path: Path) -> None:
+    clients = {"one": {}, "two": {"backends": ["ledger"]}}
+    http, headers = logins(tmp_path, clients, one=None, two=None)
+    off = {"ghost": {"command": "no-such-program-here"}}
+    async with served(tmp_path, {**backends(tmp_path), **off}, http=http) as gateway:
+        await gateway.chain('{"tool": "demo.echo", "arguments": {}}', headers=headers["one"])
+        await gateway.chain('{"tool": "ledger.look", "arguments": {}}', headers=headers["two"])
+
+        async def read(client: str, name: str) -> str:
+            uri = f"gatemini://{name}"
+            message, own = gateway.modern("resources/read", {"uri": uri})
+            own["Mcp-Name"] = uri
+            answer = await gateway.post(message, headers={**own, **headers[client]})
+            return str(result(answer)["contents"][0]["text"])
+
+        for name in ("recent", "stats", "health", "backends", "overview"):
+            seen = await read("two", name)
+            assert not [word for word in ("demo", "ghost") if word in seen], (name, seen)
+        assert "demo.echo" in await read("one", "recent")
+        assert "ledger.look" not in await read("one", "recent")
+        assert {"demo", "ghost", "ledger"} <= set(json.loads(await read("one", "health"))["backends"])
+
+
 async def test_changed_clients_count_within_a_second_without_a_restart(tmp_path: Path) -> None:
     http, headers = logins(tmp_path, {"ci-*": {}}, **{"ci-1": None})
     async with served(tmp_path, backends(tmp_path), http=http) as gateway:
@@ -193,8 +217,8 @@ def test_all_patterns_that_match_and_the_limits_of_the_token_hold_together() -> 
     assert grant_of(None, "anybody", None) is None
     assert grant_of({}, "anybody", None) == NOTHING
     one = grant_of(clients, "x-1", None)
-    assert [may_register(each, "shop") for each in (None, one, grant, NOTHING)] == [True, True, False, False]
-    assert not may_register(one, "other")
+    assert [may_reach(each, "shop") for each in (None, one, grant, NOTHING)] == [True, True, False, False]
+    assert not may_reach(one, "other")
 
 
 async def test_a_registered_backend_is_seen_by_its_session_only_and_dies_with_it(tmp_path: Path) -> None:
@@ -240,3 +264,29 @@ async def test_a_client_registers_nothing_that_its_grant_leaves_out(tmp_path: Pa
                 gateway, headers[client], "register_manual", manual_call_template=template
             )
             assert "the client's grant has no backend 'mine'" in text(found)
+
+
+async def test_rules_see_the_claims_of_a_token(tmp_path: Path) -> None:
+    rules = [
+        {"tools": ["demo.add"], "when": "client.claims.roles.exists(r, r == 'admin')", "action": "allow"},
+        {"tools": ["demo.*"], "when": "client.claims.sub == 'user-1'", "scopes": ["read"], "action": "allow"},
+    ]
+    async with issuer() as found:
+        oauth = {"issuer": found.url, "audience": AUDIENCE}
+        async with served(
+            tmp_path, DEMO, http={"auth": {"oauth": oauth}}, policy={"default": "deny", "rules": rules}
+        ) as gateway:
+            claims: list[tuple[dict[str, Any], set[str]]] = [
+                ({"roles": ["admin"], "sub": "user-2"}, {"demo.add"}),
+                ({"roles": ["reader"], "sub": "user-2"}, set()),
+                ({"sub": "user-2"}, set()),
+            ]
+            for given, tools in claims:
+                headers = {"Authorization": f"Bearer {found.token(**given)}"}
+                assert await listed(gateway, headers) == tools
+                answer = await gateway.chain(
+                    '{"tool": "demo.add", "arguments": {"a": 1, "b": 2}}', headers=headers
+                )
+                assert answer["isError"] is not bool(tools)
+            headers = {"Authorization": f"Bearer {found.token(scope='read', roles=[])}"}
+            assert len(await listed(gateway, headers)) > 5

@@ -228,6 +228,29 @@ async def test_connections_over_the_limit_are_refused_at_once_and_the_others_are
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.long
+async def test_of_ten_thousand_connections_the_first_are_served_and_the_rest_refused(tmp_path: Path) -> None:
+    async with served(tmp_path, http={"max_connections": 300}) as gateway, anyio.create_task_group() as tasks:
+        opened: list[anyio.abc.SocketStream] = []
+
+        async def hold() -> None:
+            async with raw(gateway) as stream:
+                opened.append(stream)
+                await stream.send(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n")
+                await anyio.sleep_forever()
+
+        for _ in range(300):
+            tasks.start_soon(hold)
+        await until(lambda: gateway.server.connections == 300)
+        refused = 0
+        began = time.monotonic()
+        while refused < 9_700 and time.monotonic() - began < body.BODY_SECONDS - 5:
+            async with raw(gateway) as stream:
+                refused += (await rest(stream)).startswith(b"HTTP/1.1 503")
+        assert refused > 1_000
+        tasks.cancel_scope.cancel()
+
+
 async def test_probes_answer_and_metrics_are_not_there(tmp_path: Path) -> None:
     async with served(tmp_path) as gateway:
         status = {}

@@ -148,6 +148,30 @@ async def test_a_file_that_others_may_write_or_that_is_broken_has_no_tokens(tmp_
         assert await status(gateway, bearer(token)) == 200
 
 
+async def test_a_configuration_without_a_login_opens_nothing_beyond_loopback(tmp_path: Path) -> None:
+    keys = {**AUTH, "public_url": "https://tools.example.com/mcp", "trusted_proxies": ["10.0.0.1"]}
+    async with served(tmp_path, http={**keys, "allowed_hosts": ["localhost"]}, host="0.0.0.0") as gateway:
+        local = {"Host": "localhost"}
+        message, headers = gateway.modern("tools/list")
+        url = gateway.url.replace("0.0.0.0", "127.0.0.1")
+        sent = {**headers, **local, "accept": "*/*", "content-type": "application/json"}
+        assert (await gateway.http.post(url, json=message, headers=sent)).status_code == 401
+        config = json.loads((tmp_path / "config.yaml").read_text())
+        del config["http"]["auth"]
+        (tmp_path / "config.yaml").write_text(json.dumps(config))
+        await until(lambda: not gateway.server.app.loaded.config.http.has_auth)
+        assert (await gateway.http.post(url, json=message, headers=sent)).status_code == 503
+
+
+async def test_refused_logins_are_audited_without_the_token(tmp_path: Path) -> None:
+    async with served(tmp_path, http=AUTH, audit={"path": str(tmp_path / "audit")}) as gateway:
+        assert await status(gateway, bearer("a-wrong-token")) == 401
+    [file] = (tmp_path / "audit").glob("*.jsonl")
+    [login] = [line for line in map(json.loads, file.read_text().splitlines()) if line["kind"] == "login"]
+    assert (login["outcome"], login["address"]) == ("refused", "127.0.0.1")
+    assert "a-wrong-token" not in file.read_text()
+
+
 async def test_failed_logins_of_one_address_wait_longer_and_longer_and_others_do_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -361,7 +361,7 @@ class Invoker:
         record.ms = (time.monotonic() - record.started) * 1000
         record.settle(outcome, ms=record.ms)
         self.services.tracker.record_call(
-            record.tool, record.backend, record.ms, outcome == "ok", record.bytes
+            record.tool, record.backend, record.ms, outcome == "ok", record.bytes, self.caller.session
         )
         if self.client.on_call_done is not None:
             self.client.on_call_done(record)

@@ -225,7 +225,9 @@ def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
     notes += missing_members(end.reads, context, said=notes[-1] if end.kind == "undefined" else "")
     notes += [*unfit_values(end.reads, context), *left_out(end.reads, context, end.text)]
     notes += promise_notes(context.program, end.text, left_open=run.left_open > 0)
-    notes += [slip for slip in slips(context.program, end.text, context) if slip not in notes]
+    notes += [
+        slip for slip in slips(context.program, end.text, context) if not any(slip in note for note in notes)
+    ]
     beside = next((kept for text, kept in run.beside if text == end.text), ())
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped, beside)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.config.documents.find import config_directory
+from gatemini.errors import ConfigError
 from gatemini.text.shorten import counted
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ def check(*, config: Path | None, as_json: bool) -> int:
     """Show all findings at once, without starting anything."""
     from gatemini.config.load import load_config
 
-    loaded = load_config(config, environ=os.environ)
+    try:
+        loaded = load_config(config, environ=os.environ)
+    except ConfigError as error:
+        if not (error.details or {}).get("problems"):
+            raise  # the file as a whole cannot be read
+        return _refused(error, config, as_json)
     if as_json:
         shell.emit(
             {
@@ -35,6 +41,31 @@ def check(*, config: Path | None, as_json: bool) -> int:
     else:
         _show_findings(loaded)
     return shell.FAILED if loaded.errors else shell.OK
+
+
+def _refused(error: ConfigError, config: Path | None, as_json: bool) -> int:
+    """Show the findings of a configuration that no gateway starts with, as those of others are shown."""
+    from gatemini.config.documents.find import find_config
+    from gatemini.config.problems import Problem
+
+    found: list[dict[str, Any]] = (error.details or {})["problems"]
+    source = find_config(config, os.environ, config_directory())
+    if as_json:
+        shell.emit(
+            {
+                "ok": False,
+                "source": str(source),
+                "backends": [],
+                "disabled": {},
+                "absent_programs": {},
+                "problems": found,
+            }
+        )
+        return shell.FAILED
+    for problem in found:
+        shell.say(f"{problem['severity']}: {Problem(**problem).text()}")
+    shell.say(f"{source}: no gateway starts with it")
+    return shell.FAILED
 
 
 def _show_findings(loaded: Loaded) -> None:

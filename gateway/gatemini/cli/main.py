@@ -124,6 +124,8 @@ def dispatch(words: list[str]) -> int:
         return USAGE
     if words[0] == "serve":  # the daemon listens before anything else is imported
         over_http = any(word == "--http" or word.startswith("--http=") for word in words)
+        if over_http and sys.platform == "win32":
+            return _usage("serve --http runs on Linux and macOS only")
         served_by = "gatemini.http.serve" if over_http else "gatemini.daemon.serve"
         return int(import_module(served_by).main(words[1:]))
     if words[0] == "help":

@@ -19,6 +19,7 @@ from gatemini.config.documents.document import Document, read_document
 from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
+from gatemini.config.model.http.server import HttpConfig
 from gatemini.config.model.policy import PINS_FILE, PolicyConfig
 from gatemini.config.model.schema import CompositeTool, Config, DaemonConfig, SecretsConfig
 from gatemini.config.problems import Problem, closest, dotted
@@ -192,11 +193,10 @@ class _Loading:
             self.sections.fatal.append(self.document.problem(path, found, allowed, remedy))
 
     def refuse(self, problems: list[Problem]) -> NoReturn:
-        """Raise with these problems and all other errors, those of backends included."""
-        others = (p for p in self.problems if p.severity == "error")
-        found = sorted(dict.fromkeys([*problems, *others]), key=self.place)
+        """Raise with these problems and all other errors, those of backends included; its details have warnings too."""
+        found = sorted(dict.fromkeys([*problems, *self.problems]), key=self.place)
         raise ConfigError(
-            "\n".join(p.text() for p in found),
+            "\n".join(p.text() for p in found if p.severity == "error"),
             hint="Correct what is named above; `gatemini config check` shows everything without starting.",
             details={"problems": [p.to_json() for p in found]},
         )
@@ -330,6 +330,8 @@ class _Loading:
         hidden = (*settings.redact, *_PROGRAM_TOKENS)
         secrets += [(name, self.environ[name]) for name in hidden if self.environ.get(name)]
         secrets += [("the webhook's key", self.webhook_key)] if self.webhook_key else []
+        http: HttpConfig = self.sections.values.get("http", HttpConfig())
+        secrets += http.auth.secrets
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections.values, "backends": backends}),
             problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),

@@ -25,7 +25,7 @@ from gatemini.http.auth.challenge import metadata
 from gatemini.http.auth.login import Logins
 from gatemini.http.endpoint import Endpoint
 from gatemini.http.network.connections import BoundedConnection
-from gatemini.http.network.guard import Guard
+from gatemini.http.network.guard import Guard, is_loopback
 from gatemini.http.network.tls import Tls
 from gatemini.http.routes import PATH, http_app
 from gatemini.http.session_manager import SessionManager
@@ -64,7 +64,9 @@ class HttpServer:
         # Clients have grants, and registrations of their own, also where nothing of a policy is configured.
         door = app.chain.door = app.chain.door or Door(PolicyConfig(), app.approvals)
         door.always, door.owners = True, app.manager.owners
-        self.logins = Logins(lambda: app.loaded.config.http, folder, self._login_refused)
+        self.logins = Logins(
+            lambda: app.loaded.config.http, folder, self._login_refused, local_only=is_loopback(host)
+        )
         self.manager = SessionManager(
             Server("gatemini", version=__version__),
             json_response=config.response == "json",

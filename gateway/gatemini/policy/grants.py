@@ -23,8 +23,8 @@ def refusal_by(grant: Grant, facts: CallFacts) -> Decision | None:
     return None
 
 
-def may_register(grant: Grant | None, backend: str) -> bool:
-    """Whether a client could call tools of a backend of this name: nobody else would have it stopped again."""
+def may_reach(grant: Grant | None, backend: str) -> bool:
+    """Whether a client could call tools of a backend of this name, whatever tools that has."""
     if grant is None:
         return True
     if grant.backends is not None and backend not in grant.backends:

@@ -34,7 +34,7 @@ from gatemini.protocol.resources.documents import (
 from gatemini.protocol.resources.instructions import instructions
 from gatemini.protocol.resources.listing import SCHEME
 from gatemini.protocol.resources.prompts import PROMPTS, get_prompt
-from gatemini.protocol.resources.view import View
+from gatemini.protocol.resources.view import View, seen_by
 from gatemini.protocol.tools import MetaTools
 from gatemini.text.size_limit import weight
 from gatemini.unlisted import FIRST_LISTING_SECONDS
@@ -56,7 +56,7 @@ class Surface:
         manager: Manager,
     ) -> None:
         self._tools = tools
-        self._view = view
+        self._view_of = view
         self._index = index
         self.redactor = tools.redactor
         self.session = session
@@ -69,6 +69,9 @@ class Surface:
         """Receives the id of a request and the id of the chain that it has started."""
         self.on_call: Callable[[CallRecord], None] | None = None
         """Receives each finished call to a backend."""
+
+    def _view(self, session: Session) -> View:
+        return seen_by(session.who, session.id, self._view_of(session), self._tools.chain.registry)
 
     def tool_definitions(self) -> list[Json]:
         """Return the seven meta-tools; fixed for the connection, since a change would break prompt caches."""

@@ -18,7 +18,7 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, RESERVED, ba
 from gatemini.errors import BackendError, BackendNotFound, RegistrationRefused
 from gatemini.model import Json
 from gatemini.policy import principal
-from gatemini.policy.grants import may_register
+from gatemini.policy.grants import may_reach
 from gatemini.policy.principal import Principal
 from gatemini.protocol.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
 from gatemini.protocol.registration.admission import Admission
@@ -108,7 +108,7 @@ class Registration:
             raise RegistrationRefused(
                 f"{name!r} is a name that cannot be used now", hint="choose another name"
             )
-        if not may_register(who.grant, name):
+        if not may_reach(who.grant, name):
             raise RegistrationRefused(f"the client's grant has no backend {name!r}")
 
     def _check_room(self, name: str, namespace: str | None, who: Principal) -> None:

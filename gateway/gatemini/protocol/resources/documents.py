@@ -284,7 +284,7 @@ def _recent(view: View, rest: str) -> tuple[str, str]:
 
 def _calls(view: View, limit: int) -> str:
     """Return the last calls, as many as the client takes."""
-    calls = shown(view.numbers.recent(limit))
+    calls = shown(view.numbers.recent(limit, view.own))
     kept = fit_names(calls, view.room.plain - NOTE_BYTES)
     body: Json = {"recent": kept}
     if len(kept) < len(calls):
@@ -296,7 +296,10 @@ def _calls(view: View, limit: int) -> str:
 
 def _stats(view: View) -> str:
     """Return all counters, and the last single answers, as many as the client takes."""
-    stats = view.numbers.stats()
+    stats = view.numbers.stats(view.own)
+    if view.own is not None:
+        known = {status.name for status in view.statuses}
+        stats["backends"] = {name: times for name, times in stats["backends"].items() if name in known}
     answers = stats["per_call"]
     if size_of(stats) > view.room.plain:
         room = view.room.plain - size_of({**stats, "per_call": []}) - NOTE_BYTES

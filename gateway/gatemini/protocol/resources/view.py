@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -11,6 +11,8 @@ import orjson
 from gatemini.backends.status import BackendStatus
 from gatemini.model import Json, Tool
 from gatemini.output.store.results import ResultStore
+from gatemini.policy.grants import may_reach
+from gatemini.policy.principal import Principal
 from gatemini.protocol.answers.backend_facts import NO_FACTS, Facts
 from gatemini.protocol.answers.fitting import fit_names, shown, size_of
 from gatemini.protocol.budgets import UNKNOWN
@@ -45,6 +47,25 @@ class View:
     """Size of a result that the client takes, and of any resource."""
     shows: Callable[[Tool], bool] | None = None
     """Whether the client finds a tool, resource or prompt of a backend; `registry` holds only tools that it finds."""
+    own: str | None = None
+    """The session of which alone calls and answers are shown; None: those of all."""
+
+
+def seen_by(who: Principal, session: str, view: View, everything: Registry) -> View:
+    """Return what a client may see of a view: over HTTP its own calls, and no backend that it cannot reach."""
+    if who.transport != "http":
+        return view
+    hidden = {
+        name
+        for name in everything.backends()
+        if everything.backend_tools(name) and not view.registry.backend_tools(name)
+    }
+    statuses = [
+        status for status in view.statuses if status.name not in hidden and may_reach(who.grant, status.name)
+    ]
+    if who.grant is None:
+        return replace(view, statuses=statuses, own=session)
+    return replace(view, statuses=statuses, own=session, problems=(), disabled={})
 
 
 def backend_rows(view: View) -> list[Json]:
@@ -117,7 +138,10 @@ def _health_row(status: BackendStatus) -> Json:
 
 
 def backend_names(view: View) -> list[str]:
-    return sorted({s.name for s in view.statuses} | set(view.registry.backends()) | set(view.disabled))
+    listed = view.registry.backends()
+    if view.own is not None:
+        listed = [name for name in listed if view.registry.backend_tools(name)]
+    return sorted({s.name for s in view.statuses} | set(listed) | set(view.disabled))
 
 
 def as_json(value: Any) -> str:

@@ -71,6 +71,12 @@ class HttpAuthConfig(Strict):
     introspection: IntrospectionConfig | None = None
     """Tokens that an issuer is asked about."""
 
+    @property
+    def secrets(self) -> list[tuple[str, str]]:
+        """(name, value) of what is hidden everywhere."""
+        asked = self.introspection
+        return [] if asked is None else [("http.auth.introspection.client_secret", asked.client_secret)]
+
 
 class GrantedTools(Strict):
     """Globs over qualified names, `backend.tool`."""
