@@ -27,6 +27,7 @@ from gatemini.chain.replay.journal import JournalBook
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.model.schema import CompositeTool, Config
+from gatemini.config.session_values import SessionValues, brought
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.embedding import Embedding
 from gatemini.discovery.history import SearchHistory, history_path
@@ -78,6 +79,7 @@ class App:
         redactor: Redactor,
         clients: ConnectedClients,
         awaited: Awaited,
+        own_session: SessionValues | None,
     ) -> None:
         config = loaded.config
         self.loaded = loaded
@@ -88,14 +90,13 @@ class App:
         self.tracker.load_usage(cache.usage)
         self.registry = Registry()
         self.registry.set_aliases(config.aliases)
-        search = config.search
-        self.index = SearchIndex(search.ranking, k1=search.k1, b=search.b, name_weight=search.name_weight)
+        look = config.search
+        self.index = SearchIndex(look.ranking, k1=look.k1, b=look.b, name_weight=look.name_weight)
         self.indexing = Indexing(self.index)
         self.registry.listen(self.indexing.follow)
         self.registry.listen(lambda backend, _: self.changes.tell("tools", backend))
-        self.embedding = Embedding(
-            self.index, self.indexing, cache.path.with_name("vectors.sqlite"), config.semantic.model
-        )
+        vectors = cache.path.with_name("vectors.sqlite")
+        self.embedding = Embedding(self.index, self.indexing, vectors, config.semantic.model)
         self.clients = clients
         self.manager = Manager(
             on_tools=self._on_tools,
@@ -105,6 +106,7 @@ class App:
             health=config.health,
             clients=clients,
             record_dir=cache.path.parent / "children",
+            own_session=own_session,
         )
         self.sandbox = new_sandbox(config.sandbox)
         self._sessions: list[Session] = []
@@ -115,9 +117,8 @@ class App:
         self.files_read: FileState = {}
         """The files of the configuration as they were when the one in force was read."""
         self._waiting: str | None = None
-        self.readiness = Readiness(
-            self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
-        )
+        running = self.manager, self.registry, self.index, self.indexing
+        self.readiness = Readiness(*running, lambda: self.loaded)
         self.journals = JournalBook()
         self.parking, self.approvals = Parking(), Approvals(redactor.value)
         self._build_services(config, redactor)
@@ -133,7 +134,7 @@ class App:
         self.seen = SeenResults(self.cache.seen)
         self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen, self.pins.is_withheld)
         self.catalog = Catalog(
-            self.registry, self.index, self.tracker, self.facts, self.manager.names, self.embedding
+            self.registry, self.index, self.tracker, self.facts, self.manager.configured, self.embedding
         )
         self.history = SearchHistory(history_path(self.cache.path) if config.search.history else None)
         self._housekeeping = Housekeeping(
@@ -182,12 +183,14 @@ class App:
         environ: Mapping[str, str] | None = None,
         redactor: Redactor | None = None,
         serving: bool | None = False,
+        shared: bool = False,
     ) -> AsyncIterator[App]:
         """Run a gateway for the length of the context, without waiting for its backends.
 
-        `serving`: a client will connect, and backends get its capabilities in their handshake (None: those of clients
-        that come and go). `redactor` learns every secret of the configuration; a caller passes one that its log
-        uses too. Raises ConfigError when the configuration as a whole cannot be used.
+        `shared`: clients bring folders and variables of their own. `serving`: a client will connect, and backends get
+        its capabilities in their handshake (None: those of clients that come and go). `redactor` learns every secret
+        of the configuration; a caller passes one that its log uses too. Raises ConfigError when the configuration
+        as a whole cannot be used.
         """
         environ = dict(os.environ if environ is None else environ)
         awaited = Awaited()
@@ -199,7 +202,8 @@ class App:
         redactor.add(loaded.secrets)
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
-        app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited)
+        own = None if shared else SessionValues(os.getcwd(), brought(environ, loaded.config))
+        app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited, own)
         app.files_read = seen
         async with compute_process(), kept_log(app.audit, serving), anyio.create_task_group() as group:
             for part in (app.manager, app.parking, app.approvals):
@@ -223,13 +227,20 @@ class App:
                 with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                     await app._close()
 
-    def new_session(self, principal: Principal | None = None, *, shared: bool = False) -> Session:
-        """Start the session of one client, or of clients that share one (`shared`)."""
+    def new_session(
+        self,
+        principal: Principal | None = None,
+        values: SessionValues | None = None,
+        *,
+        shared: bool = False,
+    ) -> Session:
+        """Start the session of one client, or of clients that share one (`shared`), with the `values` it has brought."""
         store = store_of(self.loaded.config.results, shared=shared)
         session = Session(store, self.journals.session(), principal=principal or local("stdio"))
         if self.chain.door is not None:
             session.reads = self.chain.door.begin_session(session.id)
         self._sessions.append(session)
+        self.manager.sessions.begin(session.id, values)
         return session
 
     async def call_meta_tool(self, name: str, arguments: Any, session: Session | None = None) -> Json:
@@ -243,9 +254,8 @@ class App:
 
     def end_session(self, session: Session) -> None:
         """End a session: drop its state and stop its instances of dedicated backends."""
-        self.parking.end_session(session.id)
-        self.clients.forget(session.id)
-        self.manager.end_session(session.id)
+        for end in (self.parking.end_session, self.clients.forget, self.manager.end_session):
+            end(session.id)
         self.tracker.end_session(session.id)
         if self.chain.door is not None:
             self.chain.door.end_session(session.id)
@@ -270,7 +280,7 @@ class App:
         listing = self.chain.listing(session.who)
         return View(
             listing.registry,
-            self.pinning.statuses(),
+            self.pinning.statuses(session.id),
             self.tracker,
             session.results,
             self.problems(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -134,10 +134,15 @@ class Registry:
         """Each tool of each backend, also those whose qualified name means another tool."""
         return [tool for tools in self._index.backends.values() for tool in tools.values()]
 
-    def only(self, shown: Callable[[Tool], bool]) -> Registry:
-        """Return a registry of the tools that are shown, as they are now; names mean what they mean among those."""
+    def only(self, shown: Callable[[Tool], bool], without: Collection[str] = ()) -> Registry:
+        """Return a registry of the tools that are shown, as they are now; names mean what they mean among those.
+
+        A backend of which no tool is shown is there all the same, unless it is among those it is `without`.
+        """
         some = Registry(self._clock)
         for backend, tools in self._index.backends.items():
+            if backend in without:
+                continue
             some._index.replace(backend, {name: tool for name, tool in tools.items() if shown(tool)})
         some.version, some.search_with, some._live = self.version, self.search_with, self._live
         some._faulty, some._changed = self._faulty, self._changed

@@ -265,6 +265,18 @@ return [all.length];"""
     assert STATE.written == [("n", 40000)]
 
 
+async def test_a_chain_that_read_a_result_which_is_gone_is_not_resumed(run: Run) -> None:
+    handle = run.session.results.save(list(range(40_000)))
+    code = f"""const all = await results.load("{handle}").catch(() => []);
+await gate.read({{ tag: "go" }});
+await gate.write({{ key: "n", value: all.length }});"""
+    ident = await run.cancelled(code, "go")
+    run.session.results.drop(handle)
+    STATE.open("go")
+    assert "read a result that is gone" in await run(f"// @resume {ident}\n{code}")
+    assert STATE.written == []
+
+
 @pytest.mark.parametrize(
     "code", ['{"tool": "gate.put", "arguments": {"tag": "go"}}', 'await gate.put({ tag: "go" })']
 )

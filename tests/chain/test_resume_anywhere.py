@@ -1,17 +1,25 @@
-"""A chain interrupted at any call makes every write exactly once when resumed, or is refused and makes none."""
+"""A chain interrupted at any call makes every write exactly once when resumed, or is refused and makes none.
+
+So it is in the process that ran it, and in a later one that finds what a killed process had written.
+"""
 
 import json
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.gate_server import STATE
 from fixtures.running import running_app
 from gatemini.app import App
+from gatemini.chain.replay.stored_journals import StoredJournals
+from gatemini.protocol.client_session import Session
 
 GATE = {"gate": {"transport": "python", "module": "fixtures.gate_server:server"}}
 
@@ -63,14 +71,17 @@ def cuts(draw: st.DrawFn) -> Cut:
     return Cut(code, writes, tuple(at))
 
 
-async def run_until(app: App, session: Any, code: str, at: int | None) -> str | None:
+async def run_until(
+    app: App, session: Any, code: str, at: int | None, on_cut: Callable[[], None]
+) -> str | None:
     """Return the answer's text, or None when the run was cancelled at its `at`-th further call."""
     text: list[str] = []
     async with anyio.create_task_group() as tasks:
         already = len(STATE.calls)
 
         def cancel(count: int) -> None:
-            if at is not None and count - already >= at:
+            if at is not None and count - already >= at and not tasks.cancel_scope.cancel_called:
+                on_cut()
                 tasks.cancel_scope.cancel()
 
         STATE.on_call = cancel
@@ -79,18 +90,58 @@ async def run_until(app: App, session: Any, code: str, at: int | None) -> str | 
     return text[0] if text else None
 
 
-async def check(app: App, cut: Cut) -> str:
+class SameProcess:
+    """The session goes on where it was."""
+
+    def __init__(self, app: App, _folder: Path) -> None:
+        self.session: Session = app.new_session()
+
+    def cut(self) -> None:
+        """Do nothing: the journal is in memory."""
+
+    def go_on(self) -> str:
+        (ident,) = self.session.journals.kept
+        return ident
+
+
+class LaterProcess:
+    """What the journal's files hold at the moment of the cut is all that the next session has."""
+
+    def __init__(self, app: App, folder: Path) -> None:
+        self._app, self._folder = app, folder
+        self._live, self._left = folder / "live", folder / "left"
+        shutil.rmtree(folder, ignore_errors=True)
+        self._live.mkdir(parents=True)
+        self.session = app.new_session()
+        self.session.journals.new_file = StoredJournals(self._live, None).file
+
+    def cut(self) -> None:
+        shutil.copytree(self._live, self._left)
+
+    def go_on(self) -> str:
+        self.session.close()
+        shutil.rmtree(self._live)
+        self._left.rename(self._live)
+        stored = StoredJournals(self._live, None)
+        self.session = self._app.new_session()
+        self.session.journals.new_file = stored.file
+        ((journal, idle),) = stored.load()
+        self.session.journals.take_back(journal, idle)
+        return journal.id
+
+
+async def check(app: App, cut: Cut, process: SameProcess | LaterProcess) -> str:
     STATE.clear()
     for number in range(100):
         STATE.open(f"open-k{number}")
-    session = app.new_session()
-    text = await run_until(app, session, cut.code, cut.at[0])
+    text = await run_until(app, process.session, cut.code, cut.at[0], process.cut)
     if text is not None:
         return "ended before the cut"
-    (ident,) = session.journals.kept
     for at in (*cut.at[1:], None):
+        ident = process.go_on()
         done = list(STATE.written)
-        text = await run_until(app, session, f"// @resume {ident}\n{cut.code}", at)
+        code = f"// @resume {ident}\n{cut.code}"
+        text = await run_until(app, process.session, code, at, process.cut)
         if text is not None and text.startswith("ResumeRefused"):
             assert "was sent and never answered" in text, (text, cut.code)
             assert STATE.written == done
@@ -101,11 +152,14 @@ async def check(app: App, cut: Cut) -> str:
     assert isinstance(json.loads(text), list), (text, cut.code)
     keys = [key for key, _ in STATE.written if not key.startswith("open-")]  # these may come twice
     assert len(keys) == len(set(keys)) == cut.writes, (keys, cut.code)
-    session.close()
+    process.session.close()
     return "resumed"
 
 
-def test_every_write_happens_once_wherever_the_chain_is_cut(tmp_path: Path) -> None:
+@pytest.mark.parametrize("process", [SameProcess, LaterProcess])
+def test_every_write_happens_once_wherever_the_chain_is_cut(
+    tmp_path: Path, process: type[SameProcess | LaterProcess]
+) -> None:
     found: list[Cut] = []
 
     @given(cuts())
@@ -116,7 +170,7 @@ def test_every_write_happens_once_wherever_the_chain_is_cut(tmp_path: Path) -> N
         ends: dict[str, int] = {}
         async with running_app(tmp_path, GATE) as app:
             for cut in found:
-                end = await check(app, cut)
+                end = await check(app, cut, process(app, tmp_path / "journals"))
                 ends[end] = ends.get(end, 0) + 1
         print(ends)
         assert ends.get("resumed", 0) > 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +20,20 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runtime() -> Iterator[str]:
+    """A folder of its own for sockets, so that no daemon of this machine answers; short, as the path of a socket must be."""
+    with tempfile.TemporaryDirectory(prefix="gm-", dir="/tmp" if os.name == "posix" else None) as folder:
+        yield folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, cache: Path, runtime: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home; the working folder is another one, so that nothing of this checkout is found."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.setenv("GATEMINI_CONFIG", "")

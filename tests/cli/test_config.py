@@ -331,3 +331,24 @@ def test_a_server_that_is_written_twice_is_named_once_and_not_taken(run: Run, ho
     assert "added 1 backend to" in run("import", "--write").out
     checked = run("-c", str(home / ".cursor" / "mcp.json"), "config", "check")
     assert checked.out.count("written twice") == 1
+
+
+def test_check_shows_all_findings_of_a_configuration_that_no_gateway_starts_with(
+    run: Run, home: Path
+) -> None:
+    path = home / "config.yaml"
+    path.write_text(
+        "include: [nope.yaml, broken.yaml]\nsandbox: {tmeout: 3}\nbackends: {a: {command: x, fallback_chain: [b]}}\n"
+    )
+    (home / "broken.yaml").write_text("backends: {x: [}")
+    result = run("-c", str(path), "config", "check")
+    assert result.code == 1
+    assert [line.partition(": ")[0] for line in result.out.splitlines()[:-1]] == ["error"] * 3 + ["warning"]
+    for text in (
+        "nope.yaml: there is no such file",
+        "broken.yaml:1: is not valid YAML",
+        "did you mean timeout?",
+    ):
+        assert text in result.out
+    keys = [problem["key"] for problem in run("-c", str(path), "config", "check", "--json").json["problems"]]
+    assert keys == ["include", "include", "sandbox.tmeout", "backends.a.fallback_chain[0]"]

@@ -182,6 +182,17 @@ def test_a_file_that_an_install_made_is_gone_after_it(run: Run, home: Path) -> N
     assert not place("codex", home).exists()
 
 
+def test_a_link_that_leads_nowhere_is_followed_and_stays(run: Run, home: Path) -> None:
+    path = place("cursor", home)
+    path.parent.mkdir()
+    path.symlink_to(home / "dotfiles" / "mcp.json")
+    assert run("install", "cursor").code == 0
+    assert "gatemini" in servers("cursor", home / "dotfiles" / "mcp.json")
+    assert run("uninstall", "cursor").code == 0
+    assert path.is_symlink()
+    assert not path.exists()
+
+
 def test_the_table_of_installs_is_that_of_imports() -> None:
     for install in INSTALLS.values():
         there = CLIENT_FILES[install.client]
@@ -251,6 +262,7 @@ def test_all_finds_the_clients_that_are_here_and_the_scope_is_a_project(run: Run
     assert "gatemini" in servers("vscode", Path.cwd() / ".vscode" / "mcp.json")
     assert "no file of its own in a project" in run("install", "zed", "--scope", "project").err
     assert run("install").code == 2
+    assert run("uninstall").code == 2
     assert "there is no client emacs" in run("install", "emacs").err
 
 
@@ -320,6 +332,17 @@ def test_what_a_moved_server_lacks_is_said_at_once(run: Run, home: Path) -> None
     moved = run("install", "vscode", "--take-over")
     assert "a does not start yet: the input my-key needs `gatemini secret set my-key`" in moved.out
     assert moved.code == 0
+
+
+def test_servers_of_single_projects_stay_in_theirs(run: Run, home: Path) -> None:
+    one = {"mcpServers": {"mine": {"command": "y"}}}
+    path = written(
+        "claude-code", home, json.dumps({"mcpServers": {"a": {"command": "x"}}, "projects": {"/p": one}})
+    )
+    moved = run("install", "claude-code", "--take-over")
+    assert "mine stays: is of the project /p only" in moved.out
+    assert parsed(path)["projects"] == {"/p": one}
+    assert "mine" not in (home / ".config" / "gatemini" / "config.yaml").read_text()
 
 
 def test_servers_come_back_into_a_file_that_was_changed_meanwhile(run: Run, home: Path) -> None:

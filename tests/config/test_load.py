@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatemini.cli.config import masked
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.registered_backend import dynamic_backend
-from gatemini.errors import ConfigError
+from gatemini.config.session_values import SessionValues, for_session
+from gatemini.errors import BackendStopped, ConfigError
 
 Load = Callable[..., Loaded]
 KEY = 'a"b: #c\nd'
@@ -230,7 +232,11 @@ def test_wrong_sections_fall_back_to_defaults_and_say_so(load: Load) -> None:
         "policy: {default: denied}\n",
         "policy: {rules: [{tool: [a.b], action: deny}]}\n",
         "polcy: {default: deny}\n",
-        "profile: locked\n",
+<<<<<<< HEAD
+        "profile: loked\n",
+=======
+        "profile: lokced\n",
+>>>>>>> policy
         "secrets: {strickt: true}\n",
         "strict: true\n",
         "registration: {stdio: '${NO}'}\n",
@@ -538,3 +544,36 @@ def test_a_finding_shows_hidden_characters_of_a_key_as_escapes(load: Load) -> No
     (problem,) = load("backends:\n  a\u202eb: {command: x}\n").problems
     assert "\u202e" not in problem.text()
     assert "backends.a\\u202eb" in problem.text()
+
+
+SESSION = """\
+daemon: { session_env: [TOKEN] }
+backends:
+  a: { command: srv, cwd: "${session.cwd}", args: ["--root=${session.cwd}/src", "${TOKEN:-none}"], inherit_env: [TOKEN, OTHER] }
+  b: { url: "https://x/${session.cwd}" }
+  c: { command: srv, args: ["${TOKEN}"], instance_mode: shared }
+  d: { command: srv, env: { KEY: "${TOKEN}", DOLLAR: "$${session.cwd}" } }
+"""
+
+
+def test_a_value_of_the_session_makes_a_backend_dedicated_and_is_put_in_for_each_session(load: Load) -> None:
+    loaded = load(SESSION, {"TOKEN": "of-the-gateway"})
+    config = loaded.config.backends["a"]
+    assert config.instance_mode == "dedicated"
+    made = for_session(config, SessionValues("/one", {"TOKEN": "t"}))
+    assert (made.cwd, made.args, made.env) == ("/one", ("--root=/one/src", "t"), {"TOKEN": "t"})
+    without = for_session(config, SessionValues("/two"))
+    assert (without.args, without.env) == (("--root=/two/src", "none"), {})
+    assert made.inherit_env == ("OTHER",)
+    shown = masked(loaded, all_keys=False)["backends"]["a"]
+    assert shown["args"] == ["--root=${session.cwd}/src", "${TOKEN}"]
+
+
+def test_a_value_of_the_session_elsewhere_or_in_a_shared_backend_is_an_error(load: Load) -> None:
+    loaded = load(SESSION, {"TOKEN": "of-the-gateway"})
+    assert "${session.cwd} belongs to a session and is not put in here" in loaded.disabled["b"]
+    assert "found shared, but args has ${TOKEN}, which differs between sessions" in loaded.disabled["c"]
+    with pytest.raises(BackendStopped, match="d needs the variable TOKEN of its client"):
+        for_session(loaded.config.backends["d"], SessionValues("/one"))
+    made = for_session(loaded.config.backends["d"], SessionValues("/one", {"TOKEN": "t"}))
+    assert made.env == {"KEY": "t", "DOLLAR": "${session.cwd}"}

@@ -219,6 +219,16 @@ def test_it_opens_none_where_nothing_can_ask(home: Home) -> None:
     assert sockets(home) == []
 
 
+def test_it_opens_one_when_a_changed_configuration_begins_to_ask(home: Home) -> None:
+    home.write_config(policy={"rules": [{"tools": ["ledger.write"], "action": "deny"}]})
+    client = direct(home)
+    client.value(client.call("ledger.look"))
+    home.write_config(policy=POLICY)
+    until(lambda: sockets(home), "the changed configuration is in force")
+    text_of(client, client.call("ledger.write", key="a"))
+    assert len(listed(home)) == 1
+
+
 def test_a_socket_that_a_killed_gateway_left_is_removed_by_the_next(home: Home) -> None:
     home.write_config(policy=POLICY)
     first = direct(home)

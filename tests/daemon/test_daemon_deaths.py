@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
 
 from fixtures.daemons import WAIT_SECONDS, Home, ProxyClient, until
+from gatemini import __version__
 from gatemini.proxy.memory import LOST
 
 
@@ -30,6 +32,30 @@ def freeze(home: Home) -> None:
     daemon.resume()
 
 
+def freeze_for_10_seconds(home: Home) -> None:
+    daemon = home.daemons()[0]
+    daemon.suspend()
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        for client in home.clients:
+            client.read(0.01)
+    daemon.resume()
+
+
+def upgrade(home: Home) -> None:
+    """Install another version, of which the next client is."""
+    [source] = (home.root / "venv" / "lib").glob("*/site-packages/gatemini/__init__.py")
+    source.write_text(source.read_text().replace(f'"{__version__}"', f'"{__version__}.post1"'))
+    newer = home.client()
+    newer.greet()
+    until(lambda: (home.status() or {}).get("version") != __version__, "the newer daemon")
+
+
+def break_config(home: Home) -> None:
+    home.config.write_text("{not a config")
+    kill(home)
+
+
 def unlink(home: Home) -> None:
     os.unlink(home.place.sock)
 
@@ -42,8 +68,17 @@ def terminate(home: Home) -> None:
     home.daemons()[0].send_signal(signal.SIGTERM)
 
 
-DEATHS: list[Callable[[Home], None]] = [kill, abort, freeze, unlink, restart, terminate]
-GENTLE = (freeze, unlink, restart, terminate)
+Death = Callable[[Home], None]
+DEATHS: list[Death] = [kill, abort, freeze, unlink, restart, terminate]
+LONG_DEATHS: list[Death] = [freeze_for_10_seconds, upgrade, break_config]
+GENTLE = (freeze, freeze_for_10_seconds, unlink, restart, terminate, upgrade)
+CASES = [
+    *(pytest.param(death, 4, id=f"{death.__name__}-4") for death in DEATHS),
+    *(
+        pytest.param(death, 16, id=f"{death.__name__}-16", marks=pytest.mark.long)
+        for death in (*DEATHS, *LONG_DEATHS)
+    ),
+]
 
 
 def keep_busy(clients: list[ProxyClient], round_: int) -> dict[ProxyClient, list[int]]:
@@ -77,20 +112,26 @@ def check(home: Home, asked: dict[ProxyClient, list[int]], *, gentle: bool) -> N
     assert len(writes) == len(set(writes)), writes
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(16, marks=pytest.mark.long)])
-@pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.__name__)
+@pytest.mark.parametrize(("death", "count"), CASES)
 def test_each_request_is_answered_once_and_no_write_is_made_twice(
-    home: Home, death: Callable[[Home], None], count: int
+    home: Home, death: Death, count: int
 ) -> None:
+    if death is upgrade:
+        home.install_copy()
+    config = home.config.read_text()
     clients = [home.client(modern=number % 2 == 1) for number in range(count)]
     for client in clients:
         client.greet()
         client.value(client.call("ledger.look"))
     first = keep_busy(clients, 1)
     until(lambda: home.writes(), "a write is under way")
+    began = time.monotonic()
     death(home)
     second = keep_busy(clients, 2)
     check(home, {client: first[client] + second[client] for client in clients}, gentle=death in GENTLE)
+    print(f"{death.__name__}, {count} clients: all answered {time.monotonic() - began:.1f} s after it began")
+    if home.config.read_text() != config:
+        home.config.write_text(config)
     for number, client in enumerate(clients):
         assert client.value(client.call("ledger.write", key=f"after-{number}")) == "ok"
     assert len(home.daemons()) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import Home, until
+from fixtures.daemons import Home, ProxyClient, until
 from gatemini.daemon.client import ask
 
 
@@ -42,18 +42,73 @@ def test_a_chain_that_a_stop_cuts_off_is_resumed_by_the_next_daemon(home: Home) 
     assert home.writes() == ["once"]
 
 
-def test_a_chain_whose_daemon_is_killed_is_not_said_to_be_resumable(home: Home) -> None:
+def kill(home: Home) -> None:
+    [daemon] = home.daemons()
+    daemon.kill()
+    daemon.wait(10)
+
+
+def lost_chain(client: ProxyClient, ident: int) -> str:
+    """The id by which the chain of a request that was cut off can be resumed."""
+    data = client.answer(ident)["error"]["data"]
+    assert data["sent"] is True
+    chain: str = data["chain"]
+    return chain
+
+
+def test_a_chain_of_a_killed_daemon_is_resumed_by_the_next_one(home: Home) -> None:
     client = home.client()
     client.greet()
     client.value(client.call("ledger.look"))
-    ident = client.chain(
-        "await ledger.write({key: 'once'}); await ledger.look({seconds: 20});", timeout=60000
-    )
+    code = """const first = [await ledger.write({key: 'once'}), Math.random(), Date.now()];
+await ledger.look({seconds: 3, first});
+return first;"""
+    ident = client.chain(code, timeout=60000)
     until(home.writes, "the chain has begun")
-    home.daemons()[0].kill()
-    message = client.answer(ident)["error"]["message"]
-    assert "look what happened before you send it again" in message
-    assert "@resume" not in message
+    client.read(0.5)
+    kill(home)
+    chain = lost_chain(client, ident)
+    first = client.value(client.chain(f"// @resume {chain}\n{code}", timeout=60000))
+    assert client.value(client.chain(f"// @resume {chain}\n{code}", timeout=60000)) == first
+    kill(home)
+    assert client.value(client.chain(f"// @resume {chain}\n{code}", timeout=60000)) == first
+    assert home.writes() == ["once"]
+
+
+def test_a_write_that_a_killed_daemon_had_sent_is_not_sent_again(home: Home) -> None:
+    client = home.client()
+    client.greet()
+    client.value(client.call("ledger.look"))
+    call = '{"tool": "ledger.write", "arguments": {"key": "once", "seconds": 30}}'
+    ident = client.chain(call)
+    until(home.writes, "the write is under way")
+    kill(home)
+    chain = lost_chain(client, ident)
+    refused = client.answer(client.chain(f"// @resume {chain}\n{call}"))["result"]
+    assert refused["isError"] is True
+    assert "was sent and never answered" in refused["content"][0]["text"]
+    assert home.writes() == ["once"]
+
+
+def test_what_is_written_of_a_session_is_for_its_user_alone_and_gone_with_it(home: Home) -> None:
+    client = home.client()
+    client.greet()
+    client.value(client.chain("return await ledger.look({})"))
+    kept = home.root / "state" / "gatemini" / "sessions"
+    [journal] = kept.rglob("*.journals")
+    assert journal.stat().st_mode & 0o777 == 0o600
+    assert {path.stat().st_mode & 0o077 for path in (kept, *kept.rglob("*"))} == {0}
+    client.close()
+    until(lambda: not list(kept.rglob("*.journals")), "the journal is removed")
+
+
+def test_a_killed_daemon_loses_results_and_says_so(home: Home) -> None:
+    client = home.client()
+    client.greet()
+    handle = client.value(client.chain("return (await results.save([1])).handle"))
+    kill(home)
+    answer = client.answer(client.chain(f"return await results.load('{handle}')"))["result"]
+    assert "from before a restart" in answer["content"][0]["text"]
 
 
 def test_a_daemon_that_stops_says_how_long_its_open_calls_may_take(home: Home) -> None:
@@ -71,7 +126,9 @@ def test_a_session_that_said_goodbye_leaves_no_file(home: Home) -> None:
     client.value(client.chain("return await results.save([1])"))
     client.close()
     until(lambda: not home.daemons(), "the daemon ends")
-    assert not list((home.root / "state").rglob("*.session"))
+    assert [
+        path for path in (home.root / "state" / "gatemini" / "sessions").rglob("*") if path.is_file()
+    ] == []
 
 
 def test_two_clients_do_not_see_each_other_s_handles_and_journals(home: Home) -> None:

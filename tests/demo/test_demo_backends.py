@@ -88,14 +88,12 @@ async def test_a_changed_stock_is_seen_by_the_next_reader_of_this_connection_onl
         assert (await value(other, "get_product", sku=sku))["stock"] == before
 
 
-async def test_notes_live_in_a_private_folder_that_goes_with_the_connection() -> None:
-    def folders() -> set[Path]:
-        return set(Path(tempfile.gettempdir()).glob("gatemini-notes-*"))
+async def test_notes_are_those_of_one_connection_and_leave_no_file() -> None:
+    def files() -> set[Path]:
+        return set(Path(tempfile.gettempdir()).glob("*notes*"))
 
-    before = folders()
-    async with Client(notes.server) as client:
-        [folder] = folders() - before
-        assert folder.stat().st_mode & 0o077 == 0
+    before = files()
+    async with Client(notes.server) as client, Client(notes.server) as other:
         await value(client, "write_note", name="plan", text="one\n")
         await value(client, "append_note", name="plan", text="two\n")
         assert text_of(await client.call_tool("delete_note", {"name": "welcome"})) == "deleted welcome"
@@ -104,7 +102,8 @@ async def test_notes_live_in_a_private_folder_that_goes_with_the_connection() ->
         assert {"name": "plan", "line": 2, "text": "two"} in (
             await value(client, "search_notes", query="TWO")
         )["matches"]
-    assert not folder.exists()
+        assert "no note 'plan'" in await error(other, "read_note", name="plan")
+        assert files() <= before
 
 
 ANSWERS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from gatemini.app import App
+from gatemini.cli.main import dispatch
+from gatemini.config.load import load_config
 
 RERUNS = (Path(__file__).resolve().parents[2] / "docs" / "concepts" / "reruns.md").read_text()
 DEMO = "backends:\n  shop: {module: 'gatemini.demo.shop:server'}\n  clock: {module: 'gatemini.demo.clock:server'}\n"
@@ -28,3 +30,13 @@ async def test_the_composite_tool_of_the_page_answers_under_both_of_its_names(tm
             assert re.fullmatch(r"\d\d:\d\d", value["local_time"])
             info = await app.call_meta_tool("tool_info", {"tool_name": name})
             assert json.loads(info["content"][0]["text"])["name"] == "__composite.ring_now"
+
+
+def test_the_example_of_a_policy_has_no_findings_and_its_cases_come_out_as_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    examples = Path(__file__).resolve().parents[2] / "docs" / "examples"
+    config, cases = examples / "policy.yaml", examples / "policy-cases.yaml"
+    assert load_config(config, environ={}).problems == ()
+    assert dispatch(["policy", "test", str(cases), "-c", str(config)]) == 0, capsys.readouterr().out

@@ -38,6 +38,14 @@ FAILING = {
     ),
     "an index below zero": (ROWS + "return rows[-1].id;", "write .at(-1)"),
     "a match that is none": ("return 'a'.match(/b/)[0];", ".match(…) gives null where nothing matches"),
+    "a search by text among numbers": (
+        "const found = (await demo.rows({ n: 2 })).find((r) => r.id === '1');\nreturn found.name;",
+        "so that === with text is never true",
+    ),
+    "a variable that a search left without a value": (
+        "const found = (await demo.rows({ n: 2 })).find((r) => r.id === 99);\nreturn found.name;",
+        ".find(…) gives undefined where nothing is found",
+    ),
     "a search without a result": (ROWS + "return rows.find((r) => r.id === 99).name;", ".find(…) gives undefined where nothing is found"),
     "Python's append": (ROWS + "rows.append({ id: 9 });\nreturn rows;", "and has no function append: write list.push(value)"),
     "Python's get": (ROWS + "return rows[0].get('name');", "write object.key, or object[key]"),
@@ -68,6 +76,10 @@ FAILING = {
     "JSON in each line": (
         "const r = await demo.echo({ content: '{\"id\":1}\\n{\"id\":2}' });\nreturn r.map((x) => x.id);",
         "it holds JSON in each line: use r.content.trim().split(\"\\n\").map((line) => JSON.parse(line))",
+    ),
+    "JSON with a heading that is parsed": (
+        "const r = await demo.echo({ body: 'Found 2:\\n[{\"id\": 1}, {\"id\": 2}]' });\nconst t = r.body;\nreturn JSON.parse(t).length;",
+        'it holds JSON with other text around it: use JSON.parse(t.slice(t.indexOf("["), t.lastIndexOf("]") + 1))',
     ),
     "JSON behind a heading": (
         "const r = await demo.echo({ content: 'Found 2:\\n[{\"id\": 1}, {\"id\": 2}]' });\nreturn r.map((x) => x.id);",
@@ -151,6 +163,14 @@ SILENT = {
         "(await demo.echo({ id, full: 'x' })).name is undefined (line 1)",
     ),
     "numbers that are sorted as text": ("return [10, 9, 1].sort();", "write `.sort((a, b) => a - b)`"),
+    "a map that nothing waits for": (
+        "const out = [];\n[1, 2].map(async (n) => { out.push(await demo.echo({ n })); });\nreturn out;",
+        ".map (line 2) does not wait for an async function",
+    ),
+    "a member of one item": (
+        "const r = (await demo.rows({ n: 2 }))[0];\nreturn r.name.first;",
+        "r.name is text (\"row 0\")",
+    ),
     "the largest of an array": (ROWS + "return Math.max(rows.map((r) => r.score));", "write `Math.max(...rows.map(…))`"),
     "a comparison that sorts": (ROWS + "return rows.sort((a, b) => a.score < b.score);", "write `b.score - a.score`"),
 }  # fmt: skip

@@ -13,6 +13,7 @@ import pytest
 
 from fixtures.daemons import LEDGER
 from fixtures.http_gateway import Served, messages, result, served, text, until
+from fixtures.issuer import AUDIENCE, issuer
 from fixtures.running import DEMO
 from gatemini.config.model.http.auth import ClientGrant
 from gatemini.http.auth.grants import NOTHING, grant_of
@@ -263,3 +264,29 @@ async def test_a_client_registers_nothing_that_its_grant_leaves_out(tmp_path: Pa
                 gateway, headers[client], "register_manual", manual_call_template=template
             )
             assert "the client's grant has no backend 'mine'" in text(found)
+
+
+async def test_rules_see_the_claims_of_a_token(tmp_path: Path) -> None:
+    rules = [
+        {"tools": ["demo.add"], "when": "client.claims.roles.exists(r, r == 'admin')", "action": "allow"},
+        {"tools": ["demo.*"], "when": "client.claims.sub == 'user-1'", "scopes": ["read"], "action": "allow"},
+    ]
+    async with issuer() as found:
+        oauth = {"issuer": found.url, "audience": AUDIENCE}
+        async with served(
+            tmp_path, DEMO, http={"auth": {"oauth": oauth}}, policy={"default": "deny", "rules": rules}
+        ) as gateway:
+            claims: list[tuple[dict[str, Any], set[str]]] = [
+                ({"roles": ["admin"], "sub": "user-2"}, {"demo.add"}),
+                ({"roles": ["reader"], "sub": "user-2"}, set()),
+                ({"sub": "user-2"}, set()),
+            ]
+            for given, tools in claims:
+                headers = {"Authorization": f"Bearer {found.token(**given)}"}
+                assert await listed(gateway, headers) == tools
+                answer = await gateway.chain(
+                    '{"tool": "demo.add", "arguments": {"a": 1, "b": 2}}', headers=headers
+                )
+                assert answer["isError"] is not bool(tools)
+            headers = {"Authorization": f"Bearer {found.token(scope='read', roles=[])}"}
+            assert len(await listed(gateway, headers)) > 5

@@ -219,3 +219,19 @@ def test_it_ends_within_its_time_with_streams_open(home: Home) -> None:
             assert process.process.wait(30) == 0
             assert time.monotonic() - began < 15
             list(lines)
+
+
+def test_a_call_of_an_http_client_is_approved_at_a_terminal(home: Home) -> None:
+    home.write_config(
+        policy={"rules": [{"tools": ["ledger.write"], "action": "ask", "ask": {"via": ["console"]}}]}
+    )
+    write = chain('{"tool": "ledger.write", "arguments": {"key": "a"}}')
+    with server(home, "127.0.0.1:0") as process:
+        until(lambda: process.ready() == 200, "the server is ready")
+        assert "ApprovalPending" in process.post(write).text
+        (waits,) = json.loads(home.run("-c", str(home.config), "approve", "--json").stdout)["approvals"]
+        assert home.run("-c", str(home.config), "approve", waits["id"]).returncode == 0
+        assert "ApprovalPending" in process.post(chain(write["params"]["arguments"]["code"], "b")).text
+        assert home.writes() == []
+        assert "ApprovalPending" not in process.post(write).text
+        assert home.writes() == ["a"]

@@ -150,6 +150,22 @@ def test_garbage_lines_do_not_end_the_server(shared: Raw) -> None:
     assert shared.chain("return 2 * 3;")["content"][0]["text"] == "6"
 
 
+@pytest.mark.parametrize(
+    ("rest", "reason"),
+    [
+        (b'"params":{"name":"call_tool_chain"', "not valid JSON"),
+        (b'"params":{"arguments":' + b"[" * 100_000 + b"]" * 100_000 + b"}}", "nested too deeply"),
+    ],
+    ids=["broken", "deep"],
+)
+def test_a_request_that_cannot_be_parsed_gets_its_answer(shared: Raw, rest: bytes, reason: str) -> None:
+    shared.send(b'{"jsonrpc":"2.0","id":804,"method":"tools/call",' + rest)
+    error = shared.answer_to(804)["error"]
+    shared.lines.clear()
+    assert error["code"] == -32700
+    assert reason in error["message"]
+
+
 def test_a_request_with_half_a_character_is_answered(shared: Raw) -> None:
     """JSON.stringify writes a lone surrogate for a string that was cut inside an emoji."""
     code = b'return \\"\\ud83d\\".length;'
@@ -316,3 +332,11 @@ def test_without_a_config_the_demo_backends_are_served(tmp_path: Path) -> None:
         listed = raw.request("tools/call", {"name": "list_tools_meta", "arguments": {"page_size": 500}})
         names = json.loads(listed["result"]["content"][0]["text"])["tools"]
         assert {n.split(".")[0] for n in names} == {"shop", "notes", "clock"}
+
+
+def test_the_folder_of_the_session_is_that_of_the_gateway(tmp_path: Path) -> None:
+    place = {"cwd": "${session.cwd}", "tools": {"where": {"command": "pwd"}}}
+    with direct(write_config(tmp_path, {"place": place})) as raw:
+        raw.initialize()
+        said = raw.chain('{"tool": "place.where", "arguments": {}}')["content"][0]["text"]
+    assert said.strip() == str(Path.cwd())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from fixtures.daemons import GATEMINI
-from fixtures.direct import chain_value, run_chain, text_of
+from fixtures.direct import TESTS, chain_value, run_chain, text_of
 from gatemini.cli import starters
 from gatemini.config.load import load_config
 
@@ -71,6 +72,25 @@ def test_it_passes_without_the_servers_which_are_commented_out(
     )
     path.write_text(f"profile: locked\n{text}")
     assert not load_config(path, environ={}).problems
+
+
+def checklist() -> list[tuple[list[str], int, str]]:
+    """The commands of docs/security.md: words, exit code, and what they print."""
+    section = (TESTS.parent / "docs" / "security.md").read_text().partition("### How to check an install")[2]
+    rows = re.findall(r"^\| `gatemini (.+?)` \| (\d) \| `(.+?)`", section.partition("\n## ")[0], re.MULTILINE)
+    return [(command.split(" ", 3), int(code), said) for command, code, said in rows]
+
+
+@pytest.mark.long
+def test_it_passes_the_checklist_of_the_documentation(tmp_path: Path) -> None:
+    assert gatemini(tmp_path, "init", "--profile", "locked").returncode == 0
+    assert gatemini(tmp_path, "pin").returncode == 0
+    rows = checklist()
+    assert len(rows) == 10
+    for words, code, said in rows:
+        done = gatemini(tmp_path, *words)
+        assert (done.returncode, said in done.stdout + done.stderr) == (code, True), (words, done)
+    assert "exception" not in gatemini(tmp_path, "policy", "report").stdout
 
 
 async def test_its_gateway_lets_the_two_servers_read_and_nothing_else(

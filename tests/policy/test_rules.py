@@ -279,6 +279,8 @@ def test_a_pointer_leads_through_objects_and_lists(pointer: str, applies: bool) 
         ("args.limit > 100", False),
         ("client.name == 'claude-code' && client.transport == 'stdio' && client.id == 'uid:1000'", True),
         ("'shop:read' in client.scopes", False),
+        ("client.claims.roles.exists(r, r == 'admin') && client.claims.nested.key == 'value'", True),
+        ("has(client.claims.level) && args.limit <= client.claims.level", False),
         ("tool.backend == 'shop' && tool.name == 'list' && tool.qualified == 'shop.list'", True),
         ("tool.readOnly || !tool.destructive || !tool.openWorld || tool.idempotent", False),
         ("'money' in tool.tags", True),
@@ -289,7 +291,10 @@ def test_a_pointer_leads_through_objects_and_lists(pointer: str, applies: bool) 
 )
 def test_an_expression_sees_call_tool_client_session_and_time(expression: str, allowed: bool) -> None:
     arguments = {"limit": 10, "rows": [{"id": 1}, {"id": 2}]}
-    decision = decide(rule(when=expression), arguments=arguments, tags=("money",), counts=Counts(7, 2))
+    who = replace(WHO, claims={"roles": ["admin"], "nested": {"key": "value"}})
+    decision = decide(
+        rule(when=expression), arguments=arguments, tags=("money",), counts=Counts(7, 2), who=who
+    )
     assert (decision.action == "allow") is allowed
 
 

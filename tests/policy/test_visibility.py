@@ -135,6 +135,26 @@ async def test_what_is_found_depends_on_the_client(app: App) -> None:
     assert all(name.startswith("far.") for name in listed["tools"])
 
 
+async def test_what_is_found_depends_on_expressions_about_the_client_alone(app: App) -> None:
+    door = app.chain.door
+    assert door is not None
+    rules = [
+        {"tools": ["demo.add"], "when": "client.claims.role == 'admin'", "action": "allow"},
+        {"tools": ["demo.text"], "when": "client.name == 'x' && args.n < 5", "action": "allow"},
+        {"tools": ["*"], "action": "deny"},
+    ]
+    door.set_policy(PolicyConfig.model_validate({"rules": rules}))
+    admin = Principal("u", "x", transport="http", claims={"role": "admin"})
+    for claims, names in (
+        ({"role": "admin"}, ["add", "text"]),
+        ({"role": "reader"}, ["text"]),
+        ({}, ["text"]),
+    ):
+        shown = app.chain.listing(replace(admin, claims=claims)).registry.tools()
+        assert [tool.name for tool in shown] == names, claims
+    door.set_policy(PolicyConfig.model_validate({"rules": RULES}))
+
+
 @pytest.mark.parametrize(
     "code",
     [

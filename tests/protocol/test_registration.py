@@ -13,7 +13,7 @@ import anyio.abc
 import pytest
 
 from fixtures.backend_bench import ODD
-from fixtures.running import DEMO, answer, running_app
+from fixtures.running import DEMO, answer, in_one_session, running_app
 from gatemini.app import App
 from gatemini.config.model.schema import RegistrationConfig
 
@@ -55,7 +55,7 @@ async def register(app: App, template: Any) -> tuple[bool, Any]:
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[App]:
     async with running_app(tmp_path, registration=OPEN, max_dynamic_backends=2) as running:
-        yield running
+        yield in_one_session(running)
 
 
 async def test_a_registered_process_is_found_called_and_gone_after_deregistration(app: App) -> None:
@@ -182,6 +182,7 @@ async def test_a_bad_template_names_what_is_wrong(app: App, template: Any, said:
 async def test_allowed_commands_and_hosts_narrow_what_may_be_registered(tmp_path: Path) -> None:
     policy = {"http": "allow", "stdio": "allow", "allow_commands": ["uvx"], "allow_hosts": ["*.example.com"]}
     async with running_app(tmp_path, DEMO, registration=policy) as app:
+        in_one_session(app)
         failed, text = await register(app, STDIO)
         assert failed
         assert "allow_commands" in text
@@ -272,13 +273,16 @@ async def test_what_hides_in_a_name_is_escaped_in_failures_notes_and_resources(a
     schema = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
     tools = {"tools": [{"name": "ev\u200bil", "description": "x\u202ey", "inputSchema": schema}]}
     server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", str(ODD), json.dumps(tools)]}
-    assert not (await register(app, server))[0]
+    own = app.new_session()
+    registered = await app.call_meta_tool("register_manual", {"manual_call_template": server}, own)
+    assert not registered["isError"], registered
     for code in ('odd["ev\\u200bil"]({ b: 1 })', "odd.evi()", 'odd["ev\\u200bil"]({ a: 1 })'):
         for way in ("", "// @dry-run\n"):
-            text, _, _ = await answer(app, f"{way}return await {code};")
+            result = await app.call_meta_tool("call_tool_chain", {"code": f"{way}return await {code};"}, own)
+            text = "\n".join(block["text"] for block in result["content"])
             assert "\u200b" not in text
             assert "\u202e" not in text
-    surface = app.surface(app.new_session())
+    surface = app.surface(own)
     for path in ("recent/5", "tools", "backend/odd", "types/odd", "llms-full", "tool/odd.ev%E2%80%8Bil"):
         _, text = await surface.read_resource(f"gatemini://{path}")
         assert "\u200b" not in text
@@ -352,6 +356,7 @@ async def test_a_backend_that_is_being_registered_is_not_called_configured(app: 
 
 async def test_allow_without_a_list_takes_no_command_and_no_host(tmp_path: Path) -> None:
     async with running_app(tmp_path, registration={"stdio": "allow", "http": "allow"}) as app:
+        in_one_session(app)
         for template, key in (
             (STDIO, "allow_commands"),
             ({"name": "w", "url": "http://93.184.216.34/"}, "allow_hosts"),
@@ -372,6 +377,7 @@ async def test_what_code_would_take_for_something_configured_is_not_registered(
     shop |= {"disabled": {"disabled": True}, "down": {}}.get(state, {"env": {"A": "${NOT_SET_HERE}"}})
     aliases = {"short": "my-shop.buy"}
     async with running_app(tmp_path, {**DEMO, "my-shop": shop}, registration=OPEN, aliases=aliases) as app:
+        in_one_session(app)
         for template in ({**STDIO, "name": word}, {**STDIO, "name": "z", "namespace": word}):
             failed, text = await register(app, template)
             assert failed, text
@@ -409,6 +415,7 @@ async def test_a_host_that_no_address_can_be_is_named_as_such(app: App, host: st
 async def test_the_name_of_a_disabled_backend_cannot_be_registered(tmp_path: Path) -> None:
     backends = {**DEMO, "off": {"command": "x", "disabled": True}}
     async with running_app(tmp_path, backends, registration=OPEN) as app:
+        in_one_session(app)
         failed, text = await register(app, {**STDIO, "name": "off"})
         assert failed
         assert "configured" in text
@@ -433,6 +440,7 @@ async def test_command_lines_are_registered_with_an_adapter_file_and_what_is_inl
         "tools": {"both": {"command": ["echo", "inline"]}},
     }
     async with running_app(tmp_path, registration=OPEN) as app:
+        in_one_session(app)
         failed, text = await register(app, {**template, "adapter_file": "adapter.yaml"})
         assert failed
         assert "begins with / or ~/" in text
@@ -464,6 +472,7 @@ async def test_an_error_about_an_adapter_file_shows_nothing_that_is_in_it(tmp_pa
     text = ADAPTER_FAULTS[name]
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     async with running_app(tmp_path, DEMO, registration=OPEN) as app:
+        in_one_session(app)
         failed, said = await register(app, {"name": "lines", "adapter_file": str(tmp_path / name)})
     assert failed
     assert "S3CRET" not in said
@@ -493,6 +502,7 @@ async def test_allowed_commands_hold_for_every_program_of_a_command_line_backend
     policy = {"cli": "allow", "stdio": "allow", "allow_commands": ["echo", sys.executable]}
     good = {"name": "lines", "tools": {"say": {"command": "echo hi"}}}
     async with running_app(tmp_path, DEMO, registration=policy) as app:
+        in_one_session(app)
         assert not (await register(app, good))[0]
         for more, program in (
             ({"tools": {"say": {"command": "echo hi"}, "bad": {"command": ["cat", "x"]}}}, "cat"),

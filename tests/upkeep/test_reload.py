@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from fixtures.direct import DEMO_SERVER, write_config
-from fixtures.running import DEMO, answer
+from fixtures.running import DEMO, answer, in_one_session
 from gatemini.app import App
 from gatemini.cache import config_hash
 from gatemini.config.variables.store import SecretStore
@@ -128,6 +128,7 @@ async def test_a_backend_taken_out_of_the_configuration_leaves_the_cache_and_a_d
         assert await app.settled(60)
         key = config_hash(app.manager.config("second"))
         assert app.cache.tools("second", key)
+        in_one_session(app)
         template = {"name": "third", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
         told = await app.call_meta_tool("register_manual", {"manual_call_template": template})
         assert not told["isError"], told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,19 +16,22 @@ from anyio.abc import TaskStatus
 
 from gatemini import __version__
 from gatemini.backends.actor import Backend
+from gatemini.backends.backend_table import NO_SESSION, BackendTable
 from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
-from gatemini.backends.calls.failures import no_backend, not_added, stderr_text
+from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
+from gatemini.backends.dedicated.instances import Instances
+from gatemini.backends.dedicated.session_book import SessionBook
 from gatemini.backends.fallback_chain import Admit, Call, Check, call_tool, candidates, fall_back, read
-from gatemini.backends.instances import Instances
 from gatemini.backends.mcp_session import McpSession
-from gatemini.backends.snapshot import measure_memory, status_of, watch_memory
-from gatemini.backends.status import SILENT, BackendStatus, Era, Events, State
+from gatemini.backends.snapshot import watch_memory
+from gatemini.backends.status import SILENT, Era, Events, State
 from gatemini.backends.transports.http_link import Permitted
 from gatemini.backends.transports.interface import OpenLink
 from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.model.schema import BackendConfig, HealthConfig
-from gatemini.errors import BackendError, BackendStarting, BackendStopped
+from gatemini.config.session_values import SessionValues, for_session
+from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
 from gatemini.model import CallOutcome, Json, Offer, Tool
 from gatemini.processes.children import Children
 from gatemini.processes.prerequisites import Prerequisites
@@ -41,7 +44,7 @@ _T = TypeVar("_T")
 logger = logging.getLogger(__name__)
 
 
-class Manager:
+class Manager(BackendTable):
     """The backends of one gateway, by name.
 
     `on_tools(name, tools)` is called when a backend has listed, `on_tools(name, None)` when it was removed;
@@ -61,26 +64,23 @@ class Manager:
         clients: Clients | None = None,
         health: HealthConfig | None = None,
         record_dir: Path | None = None,
+        own_session: SessionValues | None = None,
     ) -> None:
+        super().__init__(health or HealthConfig())
         self._on_tools = on_tools
-        self._events = Events(
-            on_tools, on_state or SILENT.state, on_era or SILENT.era, on_offers or SILENT.offers
-        )
+        state, era, offers = on_state or SILENT.state, on_era or SILENT.era, on_offers or SILENT.offers
+        self._events = Events(on_tools, state, era, offers)
         self._client_info = client_info or {"name": "gatemini", "version": __version__}
         self._clients = clients or Clients()
         self._log_level: str | None = None
-        self._health = health or HealthConfig()
         self.permitted: Permitted | None = None
         """Checks the addresses that registered backends may connect to; configured backends may connect anywhere."""
+        self.sessions = SessionBook(own_session)
         self.check_tool: Check | None = None
         """Called right before a call of a tool is sent; raises PolicyError for one that is not as it was approved."""
         self._children = Children(record_dir)
         self._prerequisites = Prerequisites(self._children)
-        self._backends: dict[str, Backend] = {}
-        self._instances: dict[str, Instances] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._waits: dict[str, str] = {}
-        """Backends with an incomplete configuration, and what is missing: `apply` completes it."""
 
     # -- start and stop ----------------------------------------------------------------------------
 
@@ -117,13 +117,17 @@ class Manager:
         for runner in self._build(config, dynamic=dynamic, era=era):
             self._group.start_soon(runner.run)
 
-    async def add_and_wait(self, config: BackendConfig) -> list[Tool]:
+    async def add_and_wait(self, config: BackendConfig, owner: str = "") -> list[Tool]:
         """Start a backend, wait until it has listed, and return its tools; then a backend of its name is stopped.
+
+        Only the session `owner` may use it, and it ends with that.
 
         Raises `BackendError` with its last stderr lines, and then removes it; one before it runs on as it was.
         """
         name = config.name
         before, instances = self._backends.pop(name, None), self._instances.pop(name, None)
+        owned = self.owners.get(name)
+        self.owners[name] = owner
         self.add(config.model_copy(update={"lazy": False}), dynamic=True)
         backend = self._backends[name]
         try:
@@ -139,9 +143,11 @@ class Manager:
                 raise not_added(exc, config, backend.error, backend.stderr_tail()) from exc.__cause__
             raise
         finally:
-            self._keep_or_retire(name, before, instances)
+            self._keep_or_retire(name, before, instances, owned)
 
-    def _keep_or_retire(self, name: str, backend: Backend | None, instances: Instances | None) -> None:
+    def _keep_or_retire(
+        self, name: str, backend: Backend | None, instances: Instances | None, owner: str | None
+    ) -> None:
         """Use a running backend again if its name is free, because its replacement failed; else end it."""
         if name in self._backends:
             for runner in (backend, instances):
@@ -149,6 +155,8 @@ class Manager:
                     self._group.start_soon(runner.retire)
         elif backend is not None:
             self._backends[name] = backend
+            if owner is not None:
+                self.owners[name] = owner
             if instances is not None:
                 self._instances[name] = instances
             self._events.tools(name, list(backend.tools.values()))
@@ -167,7 +175,14 @@ class Manager:
         if self._backends.get(name) is backend:
             del self._backends[name]
             self._on_tools(name, None)
+            self.owners.pop(name, None)
         return len(backend.tools)
+
+    async def _discard(self, backend: Backend) -> None:
+        name = backend.config.name
+        if self._backends.get(name) is backend:  # else another session has registered the name
+            with suppress(BackendNotFound):
+                await self.remove(name)
 
     async def apply(
         self, configs: Mapping[str, BackendConfig], waits: Mapping[str, str] | None = None
@@ -186,6 +201,7 @@ class Manager:
             for name in gone:
                 tasks.start_soon(self.remove, name)
         for name in changed:
+            self.owners.pop(name, None)
             self._replace(configs[name])
         new = [name for name in configs if name not in self._backends]
         for name in new:
@@ -200,17 +216,31 @@ class Manager:
         if config.transport not in ("stdio", "cli-adapter"):
             logger.warning("%s: instance_mode dedicated has no effect on %s", config.name, config.transport)
             return [backend]
-        instances = self._instances[config.name] = Instances(
-            config, lambda c: self._make(c, SILENT, dynamic=dynamic, era=backend.era)
-        )
+
+        def make(session: str | None) -> Backend:
+            own = for_session(config, self.sessions.of(session))
+            return self._make(own, SILENT, dynamic=dynamic, era=backend.era, session=session)
+
+        instances = self._instances[config.name] = Instances(config, make)
         return [backend, instances]
 
-    def _make(self, config: BackendConfig, events: Events, *, dynamic: bool, era: Era | None) -> Backend:
-        open_link: OpenLink = open_never
-        if config.name not in self._waits:
-            permitted = self.permitted if dynamic else None
-            open_link = opener(config, self._children, self._prerequisites, permitted)
-        info, clients, saved = self._client_info, self._clients, SavedFacts()
+    def _make(
+        self,
+        config: BackendConfig,
+        events: Events,
+        *,
+        dynamic: bool,
+        era: Era | None,
+        session: str | None = None,
+    ) -> Backend:
+        permitted = self.permitted if dynamic else None
+
+        def open_link_of(c: BackendConfig) -> OpenLink:
+            return opener(c, self._children, self._prerequisites, permitted)
+
+        whole = config.name not in self._waits
+        open_link = self.sessions.opener(config, open_link_of) if whole else open_never
+        info, clients, saved = self._client_info, self._clients.of(session), SavedFacts()
         return Backend(
             config,
             open_link=open_link,
@@ -338,6 +368,10 @@ class Manager:
 
     def end_session(self, session: str) -> None:
         """Stop the instances of dedicated backends that served this session."""
+        self.sessions.end(session)
+        for name in self.registered(session) if self._tasks is not None else ():
+            self.owners[name] = NO_SESSION
+            self._group.start_soon(self._discard, self._backends[name])
         for instances in self._instances.values():
             instances.release(session)
 
@@ -354,44 +388,3 @@ class Manager:
         if self._tasks is not None:
             for backend in self._running():
                 self._tasks.start_soon(act, backend)
-
-    # -- facts -------------------------------------------------------------------------------------
-
-    def names(self) -> list[str]:
-        return sorted(self._backends)
-
-    def config(self, name: str) -> BackendConfig:
-        return self._find(name).config
-
-    def state(self, name: str) -> State | None:
-        return self._backends[name].state if name in self._backends else None
-
-    def error(self, name: str) -> str | None:
-        backend = self._backends.get(name)
-        return self._waits.get(name) or (backend.error.message if backend and backend.error else None)
-
-    def status(self, name: str) -> BackendStatus:
-        status, instances = status_of(self._find(name)), self._instances.get(name)
-        if name in self._waits:
-            status = replace(status, error=self._waits[name])
-        if instances is None:
-            return status
-        return replace(status, instances=len(instances.instances), idle_instances=instances.idle)
-
-    def statuses(self) -> list[BackendStatus]:
-        return [self.status(name) for name in self.names()]
-
-    async def measure_new(self) -> None:
-        """Measure the memory of all children now if one has never been measured."""
-        if any(b.pid is not None and b.memory.rss is None for b in self._running()):
-            await measure_memory(self._running())
-
-    def _running(self) -> list[Backend]:
-        """All backends and all instances of dedicated ones."""
-        return [*self._backends.values(), *(b for i in self._instances.values() for b in i.instances)]
-
-    def _find(self, name: str) -> Backend:
-        backend = self._backends.get(name)
-        if backend is None:
-            raise no_backend(name, self.names())
-        return backend

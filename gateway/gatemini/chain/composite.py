@@ -55,14 +55,13 @@ async def run_composite(tool: Tool, arguments: Json, entry: Entry, invoker: Invo
     if definition is None:
         raise ToolNotFound(f"the composite tool {tool.name!r} is no longer configured")
     source = hashlib.blake2b(definition.code.encode("utf-8", "replace"), digest_size=16).digest()
-    if entry.inner is None:
-        entry.inner = RecordedCalls(invoker.trace.meter, source)
-    elif entry.inner.source != source:
+    trace = entry.inner or invoker.trace.inner(entry, source)
+    if trace.source != source:
         raise ResumeRefused(
             f"the code of {name} has changed since it was interrupted",
             hint="send the code without `@resume`, once you know what is still to be done",
         )
-    inner = invoker.nested(name, entry.inner)
+    inner = invoker.nested(name, trace)
     places = invoker.guests.setdefault(len(inner.path), anyio.Semaphore(GUESTS_AT_EACH_DEPTH))
     async with places:
         try:

@@ -22,9 +22,10 @@ from gatemini.chain.guest.exchange import Exchange, approvals_open
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import Entry
+from gatemini.chain.replay.refusals import result_gone
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of
-from gatemini.chain.values.handles import answer_results_call, spoken_method
+from gatemini.chain.values.handles import answer_results_call, spoken_method, too_large
 from gatemini.chain.values.interfaces import several
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
@@ -193,6 +194,7 @@ class Conversation:
         if not isinstance(step, Calls):
             return step, []
         trace.go_on()
+        trace.read_clock(self._guest.readings)
         finished = sorted((pair for pair in held.values() if pair[1].answered), key=lambda p: p[1].place)
         for call, entry in finished:  # answered before the interruption, but the code was never told
             self._exchange.put(await self._again(call, entry))
@@ -223,6 +225,7 @@ class Conversation:
         return Failed(error, end.notes, end.console, end.unawaited, end.lines)
 
     def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
+        self._trace.read_clock(self._guest.readings)
         issued = [
             (c, self._trace.issue(c.id, c.kind, c.backend, c.tool, c.text, raw=c.raw)) for c in step.calls
         ]
@@ -239,13 +242,17 @@ class Conversation:
     async def _again(self, call: Call, entry: Entry) -> Reply:
         """The reply to a call as an earlier run got it."""
         if entry.read_anew:
-            return self._reply(call, await self._outcome(call, entry))
+            outcome = await self._outcome(call, entry)
+            if not outcome.ok:
+                raise result_gone(entry.call(), outcome.value.get("message"))
+            return self._reply(call, outcome)
         asked = call.kind in ("tool", "resource")
         return self._reply(call, self._invoker.replayed(entry, call.backend) if asked else entry.outcome())
 
     async def _answer(self, call: Call, entry: Entry) -> None:
         outcome = await self._outcome(call, entry)
         text = self._trace.answer(entry, outcome, kept=call.kind == "results" and outcome.ok)
+        await self._trace.flush()
         if outcome.fate is Fate.HELD:
             self._run.outcomes[call.id] = str(outcome.value["message"])
             self._exchange.hold(outcome)
@@ -274,7 +281,7 @@ class Conversation:
         kept = await anyio.to_thread.run_sync(self._kept, name, text, string, most)
         if kept is None:
             return replace(outcome, text=text)
-        return Outcome(False, _too_large(name, call.backend, kept[1], most, kept[0]), outcome.notes)
+        return Outcome(False, too_large(name, call.backend, kept[1], most, kept[0]), outcome.notes)
 
     def _kept(self, name: str, text: str, string: str | None, most: int) -> tuple[str, str] | None:
         """The handle under which a result is kept that has more than `most` bytes as JSON, and how many, in words."""
@@ -310,26 +317,13 @@ class Conversation:
             arguments = call.arguments if isinstance(call.arguments, dict) else {}
             missing = await self._services.listed(self._invoker.time)
             try:
-                return Outcome(
-                    True, await self._services.discover(call.tool, arguments, self._invoker.client.who)
-                )
+                who = self._invoker.client.who
+                return Outcome(True, await self._services.discover(call.tool, arguments, who))
             except ToolNotFound as exc:
                 missing.explain(exc, str(arguments.get("tool_name", "")))
                 raise
         most = self._invoker.config.max_result_bytes
         return await answer_results_call(call.tool, call.arguments, self._results, most)
-
-
-def _too_large(tool: str, backend: str, size: str, most: int, handle: str) -> Json:
-    return {
-        "name": "LimitError",
-        "message": f"the result of {tool} has {size} and code takes {most} at a time "
-        f"(limit.result: sandbox.max_result_bytes); all of it is kept as {handle}",
-        "tool": tool,
-        "backend": backend,
-        "code": "limit.result",
-        "hint": f'do not call it again: `for await (const rows of results.chunks("{handle}"))` goes through all of it',
-    }
 
 
 def _became(

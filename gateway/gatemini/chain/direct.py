@@ -8,8 +8,9 @@ from gatemini.chain.answer import ChainValue
 from gatemini.chain.code.parse import Describe, JsonBatch, JsonCall, SingleCall
 from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.invoke import Invoker
+from gatemini.chain.replay.call_text import arguments_text
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.chain.replay.recorded_calls import Entry, arguments_text
+from gatemini.chain.replay.recorded_calls import Entry
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of
@@ -103,15 +104,16 @@ async def _made(
         return invoker.replayed(entry, backend), backend
     outcome = await invoker.call(entry, backend, tool, plan.arguments)
     invoker.trace.answer(entry, outcome)
+    await invoker.trace.flush()
     return outcome, backend
 
 
 async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> tuple[str, str]:
     """Return backend and tool of a plan. Raises ToolNotFound."""
     if isinstance(plan, SingleCall):
-        return services.identifiers()[0][plan.backend], plan.tool
+        return services.identifiers(invoker.client.who)[0][plan.backend], plan.tool
     head, dot, rest = plan.tool.partition(".")
-    if dot and rest and head in services.backend_names():
+    if dot and rest and head in services.backend_names(invoker.client.who):
         return head, rest
     try:
         tool = services.resolve(plan.tool, invoker.client.who)

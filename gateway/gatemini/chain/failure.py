@@ -19,6 +19,7 @@ from gatemini.explain.error_facts import BackendState, ErrorFacts, HintContext, 
 from gatemini.explain.hints import hint
 from gatemini.explain.report import CallLine, ErrorReport, render_error
 from gatemini.explain.results.missing_members import missing_members
+from gatemini.explain.results.unfit_values import unfit_values
 from gatemini.policy.principal import NOBODY, Principal
 from gatemini.registry import Registry
 from gatemini.text.size_limit import SizeLimit
@@ -122,9 +123,11 @@ def explain(
     facts = replace(failure.facts, source=source)
     context = replace(hint_context(services, failure.program, trace, who), reads=failure.reads)
     said = hint(facts, context)
+    place = (facts.line or 0, facts.column or 0)
     notes = [
         *failure.notes,
-        *missing_members(context.reads, context, (facts.line or 0, facts.column or 0), said or ""),
+        *missing_members(context.reads, context, place, said or ""),
+        *unfit_values([read for read in context.reads if (read.line, read.column) < place], context),
     ]
     calls = [
         CallLine(
@@ -190,7 +193,7 @@ def hint_context(
         return None if trace is None else trace.results(f"{backend}.{tool}")
 
     return HintContext(
-        services.identifiers()[0],
+        services.identifiers(who)[0],
         tools,
         partial(owners, registry=registry),
         signed,

@@ -205,16 +205,15 @@ class Invoker:
         raw: bool,
         digits: Paths,
     ) -> Outcome:
-        backend = record.backend
         self._within_limit(record)
         if spelled == READ_RESOURCE and (uri := address_of(arguments)) is not None:
-            return await self._read_resource(record, entry, backend, uri)
+            return await self._read_resource(record, entry, record.backend, uri)
         try:
-            tool = await self.services.find(backend, spelled, self._time_left, self.client.who)
+            tool = await self.services.find(record.backend, spelled, self._time_left, self.client.who)
         except ToolNotFound:
             if spelled not in BESIDE_TOOLS:
                 raise
-            return await self._beside_tools(record, entry, backend, spelled, arguments)
+            return await self._beside_tools(record, entry, record.backend, spelled, arguments)
         record.tool = tool.qualified
         try:
             checked, notes = check(tool, arguments, signature, digits)
@@ -246,6 +245,7 @@ class Invoker:
             record.started = time.monotonic()
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
+            await self.trace.sending(entry)
             record.sent = True
             return await self.services.backends.call_tool(
                 tool.backend,
@@ -317,12 +317,13 @@ class Invoker:
         arguments: Json,
         send: Callable[[McpSession, float], Awaitable[_T]],
     ) -> _T:
-        backend = self.services.backend_of(backend)
+        backend = self.services.backend_of(backend, self.client.who)
         config = self.services.backends.config(backend)
         await self._admit(record, member(backend, name, config.namespace, config.tags), arguments)
         async with self._in_flight:
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
+            await self.trace.sending(entry)
             return await self.services.backends.read(backend, send, timeout=timeout, caller=self.caller)
 
     def _time_left(self, backend: str) -> float:

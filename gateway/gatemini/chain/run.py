@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 
@@ -163,7 +164,7 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
 async def _execute(
     cleaned: Cleaned, request: ChainRequest, services: ChainServices, chain: _Chain
 ) -> ChainValue:
-    plan = parse(cleaned.code, services.is_backend)
+    plan = parse(cleaned.code, partial(services.is_backend, who=request.client.who))
     if isinstance(plan, SingleCall) and chain.invoker.config.max_argument_bytes < len(cleaned.code):
         plan = Script(cleaned.code)  # may be over the limit of arguments, which the guest checks
     chain.tier = plan.tier
@@ -224,7 +225,9 @@ def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
     notes += missing_members(end.reads, context, said=notes[-1] if end.kind == "undefined" else "")
     notes += [*unfit_values(end.reads, context), *left_out(end.reads, context, end.text)]
     notes += promise_notes(context.program, end.text, left_open=run.left_open > 0)
-    notes += [slip for slip in slips(context.program, end.text, context) if slip not in notes]
+    notes += [
+        slip for slip in slips(context.program, end.text, context) if not any(slip in note for note in notes)
+    ]
     beside = next((kept for text, kept in run.beside if text == end.text), ())
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped, beside)
 

@@ -53,7 +53,7 @@ async def run_script(
     invoker's trace holds. Cancelling it stops the guest and its calls.
     """
     trace = invoker.trace
-    identifiers, ambiguous = services.identifiers()
+    identifiers, ambiguous = services.identifiers(invoker.client.who)
     if trace.start is not None:
         identifiers = {identifier: name for identifier, name in trace.start.backends if identifier and name}
     run = ScriptRun(Facts(source=code), Failed(ErrorInfo("InternalError", "the chain has not ended")))
@@ -64,7 +64,7 @@ async def run_script(
     async def first_step() -> Step:
         if trace.start is not None:
             return await guest.start(replace(trace.start, clock=trace.readings))
-        start = _start(services, identifiers, ambiguous, args, context)
+        start = _start(services.backend_names(invoker.client.who), identifiers, ambiguous, args, context)
 
         async def supply(needs: Needs) -> Start:
             nonlocal start
@@ -72,7 +72,7 @@ async def run_script(
             return start
 
         step = await guest.start(start, supply)
-        trace.start = start
+        trace.started(start)
         return step
 
     try:
@@ -116,7 +116,7 @@ def _guest_seconds(services: ChainServices, invoker: Invoker) -> float:
 
 
 def _start(
-    services: ChainServices,
+    names: Sequence[str],
     identifiers: Mapping[str, str],
     ambiguous: Mapping[str, Sequence[str]],
     args: Any,
@@ -124,7 +124,7 @@ def _start(
 ) -> Start:
     """The start message of code that asks for nothing more."""
     # A name whose identifier another one has is reached by brackets only.
-    unspoken = sorted(set(services.backend_names()) - set(identifiers.values()))
+    unspoken = sorted(set(names) - set(identifiers.values()))
     pairs = [*identifiers.items(), *((name, "") for name in ambiguous), *(("", name) for name in unspoken)]
     return Start(
         backends=pairs,
@@ -145,14 +145,14 @@ async def _complete(
     shown = services.listing(invoker.client.who).registry
     return replace(
         start,
-        catalog=_catalog(services, shown) if needs.catalog else None,
+        catalog=_catalog(services.backend_names(invoker.client.who), shown) if needs.catalog else None,
         interfaces=_interfaces(needs, shown),
         absent=not_available(needs.read, context),
     )
 
 
-def _catalog(services: ChainServices, registry: Registry) -> dict[str, list[str]]:
-    names: dict[str, list[str]] = {name: [] for name in services.backend_names()}
+def _catalog(backends: Sequence[str], registry: Registry) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {name: [] for name in backends}
     for tool in registry.tools():
         for space in {tool.backend, tool.namespace or tool.backend}:
             names.setdefault(space, []).append(tool.name)

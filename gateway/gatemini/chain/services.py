@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
+from cachetools import LRUCache
 
 from gatemini.backends.manager import Manager
 from gatemini.chain.deadline import ChainTime
@@ -26,6 +27,10 @@ from gatemini_sandbox.host import Sandbox
 
 Discovery = Callable[[str, Json, Listing], Awaitable[object]]
 """A discovery meta-tool by name, over what a principal finds, for `gatemini.search_tools(…)` inside a chain; raises GateminiError."""
+
+
+REGISTRIES_KEPT = 64
+"""Registries without the backends of other sessions, one for each session that is served at the same time."""
 
 
 @dataclass(slots=True)
@@ -53,6 +58,9 @@ class ChainServices:
     """Composite tools by name; replaced as a whole when the configuration changes."""
     lists: set[str] = field(default_factory=set)
     """Qualified names of tools that have answered with several content blocks."""
+    _reachable: LRUCache[tuple[frozenset[str], int], Registry] = field(
+        default_factory=lambda: LRUCache(REGISTRIES_KEPT)
+    )
 
     def lend_place(self, lent: bool) -> None:
         """A chain that waits for the user gives its place among the running guests to another."""
@@ -62,23 +70,40 @@ class ChainServices:
         """Wait a moment, within the chain's time, for backends that have not listed their tools."""
         return await self.unlisted(max(0.0, min(FIRST_LISTING_SECONDS, chain_time.left())), live=live)
 
-    def backend_names(self) -> list[str]:
+    def backend_names(self, who: Principal) -> list[str]:
         """Every name a chain may say before the dot: backends, and the namespaces they set."""
-        return sorted({*self.backends.names(), *self.registry.spaces()})
+        return sorted({*self.backends.names(who.session), *self.reachable(who).spaces()})
 
-    def backend_of(self, space: str) -> str:
+    def backend_of(self, space: str, who: Principal) -> str:
         """The backend whose namespace this is, if one alone has it; any other name as it is."""
-        names = self.backends.names()
+        names = self.backends.names(who.session)
         owners = [] if space in names else [n for n in names if self.backends.config(n).namespace == space]
         return owners[0] if len(owners) == 1 else space
 
-    def identifiers(self) -> tuple[Mapping[str, str], Mapping[str, Sequence[str]]]:
+    def identifiers(self, who: Principal) -> tuple[Mapping[str, str], Mapping[str, Sequence[str]]]:
         """(global identifier → name, ambiguous identifier → the names that share it)."""
-        return backend_identifiers(self.backend_names())
+        return backend_identifiers(self.backend_names(who))
+
+    def reachable(self, who: Principal) -> Registry:
+        """The tools that may be named: all but those of backends that other sessions have registered."""
+        others = self.backends.of_others(who.session)
+        if not others:
+            return self.registry
+        key = others, self.registry.version
+        if key not in self._reachable:
+            self._reachable[key] = self.registry.only(lambda tool: tool.backend not in others, others)
+        return self._reachable[key]
 
     def listing(self, who: Principal) -> Listing:
-        """The tools that a principal finds; `registry` has all, for calls by name, which explain a denial."""
-        return Listing(self.registry) if self.door is None else self.door.listing(self.registry, who)
+        """The tools that a principal finds; `reachable` has all, for calls by name, which explain a denial."""
+        registry, others = self.reachable(who), self.backends.of_others(who.session)
+        listing = Listing(registry) if self.door is None else self.door.listing(registry, who)
+        if not others:
+            return listing
+        shows = listing.shows
+        return Listing(
+            listing.registry, lambda tool: tool.backend not in others and (shows is None or shows(tool))
+        )
 
     async def find(
         self, backend: str, spelled: str, time_left: Callable[[str], float], who: Principal
@@ -86,12 +111,13 @@ class ChainServices:
         """Return the tool that a call names; a backend that starts, or that has announced other tools, may take the time
         that `time_left` gives it."""
         try:
-            return self.registry.find(backend, spelled)
+            return self.reachable(who).find(backend, spelled)
         except GateminiError:
-            if self.backends.state(backend) == "healthy":
+            reachable = backend not in self.backends.of_others(who.session)
+            if reachable and self.backends.state(backend) == "healthy":
                 with suppress(BackendError):
                     await self.backends.wait_ready(backend, time_left(backend))
-            if self.backends.state(backend) not in ("starting", "stopped"):
+            if not reachable or self.backends.state(backend) not in ("starting", "stopped"):
                 return self.listing(who).registry.find(backend, spelled)  # its error names no hidden tool
             # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
             config = self.backends.config(backend)
@@ -127,10 +153,10 @@ class ChainServices:
     def resolve(self, name: str, who: Principal) -> Tool:
         """Return the tool of a name by itself. Raises ToolNotFound or AmbiguousTool, which name no hidden tool."""
         try:
-            return self.registry.resolve(name)
+            return self.reachable(who).resolve(name)
         except GateminiError:
             return self.listing(who).registry.resolve(name)
 
-    def is_backend(self, identifier: str) -> bool:
+    def is_backend(self, identifier: str, who: Principal) -> bool:
         """Whether a chain's global of this name is a backend."""
-        return identifier in self.identifiers()[0]
+        return identifier in self.identifiers(who)[0]

@@ -62,7 +62,8 @@ def approve(
 
 
 def _places(config: Path | None) -> list[Place]:
-    """The daemon of this configuration, and the gateways that serve one client without it."""
+    """The daemon of this configuration, its HTTP servers, and the gateways that serve one client without it."""
+    from gatemini.daemon.client import all_places
     from gatemini.daemon.console import direct_places
     from gatemini.proxy.places import PlaceRefused, config_file, place_of
 
@@ -73,7 +74,8 @@ def _places(config: Path | None) -> list[Place]:
         place = place_of(config_file(str(config) if config else None, environ), environ)
     except PlaceRefused as refused:
         raise DaemonRefused(str(refused)) from None
-    return [place, *direct_places(place)]
+    servers = [each for each in all_places(environ) if each.key.startswith(f"{place.key}-")]
+    return [place, *servers, *direct_places(place)]
 
 
 def _ask(place: Place, command: str, **arguments: Any) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.config.documents.find import config_directory
+from gatemini.errors import ConfigError
 from gatemini.text.shorten import counted
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ def check(*, config: Path | None, as_json: bool) -> int:
     """Show all findings at once, without starting anything."""
     from gatemini.config.load import load_config
 
-    loaded = load_config(config, environ=os.environ)
+    try:
+        loaded = load_config(config, environ=os.environ)
+    except ConfigError as error:
+        if not (error.details or {}).get("problems"):
+            raise  # the file as a whole cannot be read
+        return _refused(error, config, as_json)
     if as_json:
         shell.emit(
             {
@@ -35,6 +41,31 @@ def check(*, config: Path | None, as_json: bool) -> int:
     else:
         _show_findings(loaded)
     return shell.FAILED if loaded.errors else shell.OK
+
+
+def _refused(error: ConfigError, config: Path | None, as_json: bool) -> int:
+    """Show the findings of a configuration that no gateway starts with, as those of others are shown."""
+    from gatemini.config.documents.find import find_config
+    from gatemini.config.problems import Problem
+
+    found: list[dict[str, Any]] = (error.details or {})["problems"]
+    source = find_config(config, os.environ, config_directory())
+    if as_json:
+        shell.emit(
+            {
+                "ok": False,
+                "source": str(source),
+                "backends": [],
+                "disabled": {},
+                "absent_programs": {},
+                "problems": found,
+            }
+        )
+        return shell.FAILED
+    for problem in found:
+        shell.say(f"{problem['severity']}: {Problem(**problem).text()}")
+    shell.say(f"{source}: no gateway starts with it")
+    return shell.FAILED
 
 
 def _show_findings(loaded: Loaded) -> None:
@@ -65,23 +96,25 @@ def _show_findings(loaded: Loaded) -> None:
 def _absent_programs(loaded: Loaded) -> dict[str, str]:
     """Backends that cannot start here, since their program or module is not on this machine, each with why."""
     from gatemini.config.model.cli_template import words_of
+    from gatemini.config.session_values import SessionValues, for_session
     from gatemini.errors import BackendStopped
     from gatemini.processes.child_environment import child_environment, find_program
 
     absent: dict[str, str] = {}
+    here = SessionValues(os.getcwd(), os.environ)
     for name, backend in loaded.config.backends.items():
         programs = (
             [backend.command]
             if backend.command
             else [words_of(tool)[0] for tool in backend.cli_tools.values()]
         )
-        environment = child_environment(backend.env, inherit=backend.inherit_env)
-        for program in programs:
-            try:
-                find_program(program, environment, backend.cwd)
-            except BackendStopped as error:
-                absent[name] = error.text()
-                break
+        try:
+            own = for_session(backend, here)
+            environment = child_environment(own.env, inherit=own.inherit_env)
+            for program in programs:
+                find_program(program, environment, own.cwd)
+        except BackendStopped as error:
+            absent[name] = error.text()
         if backend.module and (missing := _missing_module(backend.module.partition(":")[0])):
             absent[name] = f"{missing}: `module` is PACKAGE.MODULE:SERVER, of the Python that runs gatemini"
     return absent
@@ -132,6 +165,7 @@ def show(*, all_keys: bool, config: Path | None, as_json: bool) -> None:
 
 def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
     """The configuration as a file has it; values that are or look secret are masked."""
+    from gatemini.config.session_values import as_written
     from gatemini.config.variables.redaction import Redactor
 
     config: Config = loaded.config
@@ -140,7 +174,7 @@ def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
         name: _backend(backend, all_keys, loaded.secrets) for name, backend in config.backends.items()
     }
     redactor = Redactor(loaded.secrets)
-    return {key: redactor.value(value) for key, value in plain.items()}
+    return {key: as_written(redactor.value(value)) for key, value in plain.items()}
 
 
 def _backend(backend: BackendConfig, all_keys: bool, secrets: Sequence[tuple[str, str]]) -> dict[str, Any]:

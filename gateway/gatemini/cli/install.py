@@ -40,7 +40,7 @@ def install(
         raise shell.UsageError("gatemini install: --token-env needs --url")
     if how["take"] and url:
         raise shell.UsageError("gatemini install: --take-over goes with a gateway here, not with --url")
-    chosen = _chosen(clients, every, scope, written=check)
+    chosen = _chosen("install", clients, every or (check and not clients), scope, written=check)
     if check:
         from gatemini.cli.install_check import checked
 
@@ -78,7 +78,7 @@ def uninstall(
 ) -> int:
     """Take this gateway out of clients' files."""
     del config
-    chosen = _chosen(clients, every, scope, written=True)
+    chosen = _chosen("uninstall", clients, every, scope, written=True)
     return finish(
         [
             _uninstall(name, _file(name, scope), restore=restore, dry_run=dry_run, force=force)
@@ -88,18 +88,18 @@ def uninstall(
     )
 
 
-def _chosen(clients: Sequence[str], every: bool, scope: str, *, written: bool) -> list[str]:
+def _chosen(command: str, clients: Sequence[str], every: bool, scope: str, *, written: bool) -> list[str]:
     """The clients of a command; with `--all` those that are here, or (`written`) whose file has our entry."""
     names = list(dict.fromkeys(_GEMINI.get(name, name) for name in clients))
     if unknown := [name for name in names if name not in INSTALLS]:
         raise shell.UsageError(f"there is no client {unknown[0]}: {', '.join(INSTALLS)}")
-    if every or (written and not names):
+    if every:
         names = [name for name in INSTALLS if _is_here(name, scope, written=written)]
         if not names:
             looked = "has gatemini in its file" if written else "was found: name one"
             raise InvalidRequest(f"no client {looked}", hint=f"the clients are {', '.join(INSTALLS)}")
     if not names:
-        raise shell.UsageError(f"gatemini install: name a client, or --all: {', '.join(INSTALLS)}")
+        raise shell.UsageError(f"gatemini {command}: name a client, or --all: {', '.join(INSTALLS)}")
     return names
 
 
@@ -265,7 +265,7 @@ def _apply(file: ClientFile, data: bytes | None, change: Change) -> None:
     if change.status == "absent":
         return
     if change.after is None:
-        file.path.unlink()
+        Path(os.path.realpath(file.path)).unlink()  # a link that led nowhere stays
     elif change.after.encode() != data:
         replace(file.path, data, change.after.encode())
     if not change.keeps_backup:

@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from gatemini.config.adapter_file import with_adapter
 from gatemini.config.documents.find import written_path
 from gatemini.config.entries import GUESSED_WORDS, Entry
+from gatemini.config.entry_values import encoded, get_in, missing, set_in
 from gatemini.config.model.allowed_values import value_faults
 from gatemini.config.model.backend import BackendConfig, as_text
 from gatemini.config.problems import KeyPath, Problem, dotted, explain, unknown_key, written_keys
+from gatemini.config.session_values import marker, misplaced, session_names
 from gatemini.config.variables.errors import SecretPending, SecretUnavailable
 from gatemini.config.variables.interpolate import (
     Expanded,
@@ -30,7 +31,7 @@ from gatemini.config.variables.interpolate import (
     parse_template,
 )
 from gatemini.config.variables.redaction import SecretText, is_ordinary
-from gatemini.config.variables.references import SECRETREF, SecretResolver, read_private
+from gatemini.config.variables.references import SecretResolver, read_private
 from gatemini.errors import ConfigError
 
 _SECRET_PLACES = frozenset(("env", "headers"))
@@ -70,6 +71,8 @@ class Builder:
     resolver: SecretResolver
     redact: frozenset[str]
     store: Path
+    session_env: frozenset[str] = frozenset()
+    """Variables whose value is that of each session."""
     resolves: bool = True
     """False when the configuration is refused anyway, so that no secret is fetched."""
 
@@ -91,6 +94,8 @@ class _Work:
         self.references: set[KeyPath] = set()
         self.stored: set[str] = set()
         """Inputs whose value is from the secret store, not a default."""
+        self.of_session: set[tuple[str, str]] = set()
+        """Keys, and the values of the session that they name."""
         self.unset_in: dict[tuple[str, str], list[KeyPath]] = {}
         """Where each reference without a value is."""
         self.incomplete: set[KeyPath] = set()
@@ -121,6 +126,7 @@ class _Work:
         expanded = {key: self.expand(value, (key,)) for key, value in raw.items()}
         self.add_inherited(expanded)
         self.hide_env_file(expanded)
+        self.check_session_values(expanded)
         config = self.validate(expanded)
         if config is not None and self.references and self.builder.resolves:
             built.written = config
@@ -139,6 +145,13 @@ class _Work:
             if isinstance(value, str) and not is_ordinary(name):
                 self.built.secrets.append((name, value))
                 self.secret_paths.add(("env", name))
+
+    def check_session_values(self, expanded: dict[str, Any]) -> None:
+        """Give each session an instance of a backend that names a value of the session."""
+        for path, found, allowed in misplaced(self.of_session, self.entry.raw.get("instance_mode")):
+            self.error(path, found, allowed)
+        if self.of_session:
+            expanded["instance_mode"] = "dedicated"
 
     def error(
         self, path: KeyPath, found: str, allowed: str = "", remedy: str = "", *, unresolved: bool = False
@@ -204,6 +217,11 @@ class _Work:
         return result.text
 
     def lookup(self, reference: Reference) -> str | None:
+        if reference.kind == "session" or (
+            reference.kind == "variable" and reference.name in self.builder.session_env
+        ):
+            default = reference.default
+            return marker(reference.name, None if default is None else expand(default, self.lookup).text)
         if reference.kind == "variable":
             return self.builder.environ.get(reference.name)
         if reference.kind == "word":
@@ -222,6 +240,9 @@ class _Work:
         place = str(path[1]) if path[0] == "prerequisite" and len(path) > 1 else str(path[0])
         secret = result.used if place in _SECRET_PLACES else result.secret
         for reference, value in result.used:
+            if any(session_names(value)):
+                self.of_session.add((str(path[0]), reference.name))
+                continue
             # A value of the secret store is a secret in every place, a variable only in some.
             kept = reference.kind == "input" and reference.name in self.stored
             hidden = kept or ((reference, value) in secret and not is_ordinary(reference.name))
@@ -243,7 +264,7 @@ class _Work:
 
     def unset(self, reference: Reference, path: KeyPath) -> None:
         """Note a reference without a value; one that is in several places is one finding."""
-        found, allowed, remedy = _missing(reference)
+        found, allowed, remedy = missing(reference)
         places = self.unset_in.setdefault((reference.kind, reference.name), [])
         if path in places:
             return
@@ -266,7 +287,12 @@ class _Work:
         if not isinstance(names, list) or not isinstance(env, dict):
             return
         environ, process = self.builder.environ, self.builder.process
-        for name in names:
+        brought = [name for name in names if name in self.builder.session_env]
+        expanded["inherit_env"] = [name for name in names if name not in brought]
+        for name in brought:
+            env.setdefault(name, marker(name, ""))
+            self.of_session.add(("env", name))
+        for name in expanded["inherit_env"]:
             if isinstance(name, str) and name in environ and name not in process:
                 env.setdefault(name, environ[name])
 
@@ -289,7 +315,7 @@ class _Work:
         """Put secrets in where the file itself has `secretref:`, never where the value of a variable has it."""
         for path in sorted(self.references, key=str):
             place = str(path[0])
-            text = _get(expanded, path)
+            text = get_in(expanded, path)
             if place not in _REFERENCE_PLACES:
                 allowed = "command, args, env, url, headers, prerequisite"
                 self.error(path, "a secretref: is not resolved here", allowed)
@@ -303,8 +329,8 @@ class _Work:
                 self.error(path, error.message, remedy=error.remedy, unresolved=True)
                 continue
             if place == "url" and (len(found) != 1 or value != found[0][1]):
-                value = _encoded(text, found)
-            _set(expanded, path, value)
+                value = encoded(text, found)
+            set_in(expanded, path, value)
             self.built.secrets += found
             self.secret_paths.add(path)
             self.origin[path] = [name for name, _ in found]
@@ -361,27 +387,3 @@ class _Work:
 
 _SWITCHED_ON = ("true", "1", "yes", "on", "y", "t")
 """The texts that the model takes for true."""
-
-
-def _missing(reference: Reference) -> tuple[str, str, str]:
-    if reference.kind == "input":
-        return f"the input {reference.name} needs `gatemini secret set {reference.name}`", "", ""
-    if reference.kind == "word":
-        return f"${{{reference.name}}} has no meaning outside an editor", "", "Write the path out"
-    return f"{reference.name} is not set", "", f"Set {reference.name} in the environment or a .env file"
-
-
-def _encoded(text: str, found: list[tuple[str, str]]) -> str:
-    """A URL with each secret percent-encoded."""
-    values = iter(found)
-    return SECRETREF.sub(lambda _: quote(next(values)[1], safe=""), text)
-
-
-def _get(value: Any, path: KeyPath) -> Any:
-    for part in path:
-        value = value[part]
-    return value
-
-
-def _set(value: Any, path: KeyPath, new: str) -> None:
-    _get(value, path[:-1])[path[-1]] = new

@@ -21,7 +21,7 @@ from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
 from gatemini.config.model.http.server import HttpConfig
 from gatemini.config.model.policy import PINS_FILE, PolicyConfig
-from gatemini.config.model.schema import CompositeTool, Config, SecretsConfig
+from gatemini.config.model.schema import CompositeTool, Config, DaemonConfig, SecretsConfig
 from gatemini.config.problems import Problem, closest, dotted
 from gatemini.config.sections import Sections
 from gatemini.config.variables.environment import read_environment
@@ -193,11 +193,10 @@ class _Loading:
             self.sections.fatal.append(self.document.problem(path, found, allowed, remedy))
 
     def refuse(self, problems: list[Problem]) -> NoReturn:
-        """Raise with these problems and all other errors, those of backends included."""
-        others = (p for p in self.problems if p.severity == "error")
-        found = sorted(dict.fromkeys([*problems, *others]), key=self.place)
+        """Raise with these problems and all other errors, those of backends included; its details have warnings too."""
+        found = sorted(dict.fromkeys([*problems, *self.problems]), key=self.place)
         raise ConfigError(
-            "\n".join(p.text() for p in found),
+            "\n".join(p.text() for p in found if p.severity == "error"),
             hint="Correct what is named above; `gatemini config check` shows everything without starting.",
             details={"problems": [p.to_json() for p in found]},
         )
@@ -297,6 +296,7 @@ class _Loading:
             resolver,
             frozenset(settings.redact),
             self.directory / STORE,
+            frozenset(self.sections.values.get("daemon", DaemonConfig()).session_env),
             resolves=not self.sections.fatal,
         )
         built = {name: builder.build(entry) for name, entry in self.entries.items()}

@@ -19,6 +19,7 @@ from gatemini.chain.client import CallRecord
 from gatemini.daemon.hello import FEATURES, Hello
 from gatemini.daemon.saved_answers import SavedAnswers
 from gatemini.daemon.socket_streams import Exchange, Reader, SocketWriter
+from gatemini.daemon.turns import Turns
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.mcp_server import build_server
 from gatemini.protocol.stdio.shortcut import Shortcut
@@ -70,7 +71,7 @@ class Connection:
         self._scope.cancel()
 
     async def serve(
-        self, app: App, session: Session, limit: int, answers: SavedAnswers, begun: bytes
+        self, app: App, session: Session, limit: int, turns: Turns, answers: SavedAnswers, begun: bytes
     ) -> None:
         """Serve the client until it leaves. `begun` are bytes behind its hello."""
         self.session = session
@@ -79,14 +80,14 @@ class Connection:
                 tasks.start_soon(self._writer.run)
                 greeting = {"gatemini": 1, "version": __version__, "features": FEATURES}
                 await self._writer.send(orjson.dumps(greeting) + b"\n")
-                await self._speak(app, session, limit, answers, begun)
+                await self._speak(app, session, limit, turns, answers, begun)
                 with anyio.move_on_after(LEAVING_SECONDS):
                     await self._writer.flushed()
                 tasks.cancel_scope.cancel()
         self.ended.set()
 
     async def _speak(
-        self, app: App, session: Session, limit: int, answers: SavedAnswers, begun: bytes
+        self, app: App, session: Session, limit: int, turns: Turns, answers: SavedAnswers, begun: bytes
     ) -> None:
         surface = app.surface(session, whole=self.hello.arguments.get("whole") is True)
         if self.hello.arguments.get("terminal") is True:
@@ -100,7 +101,9 @@ class Connection:
         self.exchange = exchange
         async with anyio.create_task_group() as tasks:
             shortcut.attach(tasks, self._writer)
-            tasks.start_soon(self._read, Reader(self.sock, exchange, limit, self._private), exchange, begun)
+            tasks.start_soon(
+                self._read, Reader(self.sock, exchange, limit, turns, self._private), exchange, begun
+            )
             tasks.start_soon(self._until_lost, exchange)
             await server.run(messages, exchange, server.create_initialization_options())
             tasks.cancel_scope.cancel()

@@ -25,9 +25,10 @@ from gatemini.daemon.control import answer_control
 from gatemini.daemon.hello import Hello, Variables, read_hello
 from gatemini.daemon.listener import Listener, LockLost, peer_uid
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
-from gatemini.daemon.sessions import Sessions
+from gatemini.daemon.sessions.sessions import Sessions
 from gatemini.daemon.socket_streams import HELLO_SECONDS, first_line
 from gatemini.daemon.terminal.logs import BackendStderr, Levels
+from gatemini.daemon.turns import Turns
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
 from gatemini.proxy.places import STARTED, PlaceRefused
@@ -92,9 +93,12 @@ class Daemon:
             self.trouble["socket"] = self.place.fallback
         self.variables = Variables()
         self.connections: list[Connection] = []
+        self.turns = Turns()
         self.outdated = ""
         """The version that is installed, where it is not the running one."""
         self.restarting = False
+        self.sealed = False
+        """Whether what is written of sessions is sealed."""
         self._brought = dict(os.environ)
         self._heard = anyio.Event()
         self.ready = anyio.Event()
@@ -137,7 +141,7 @@ class Daemon:
     async def _serve_app(self) -> None:
         environ = await anyio.to_thread.run_sync(self._environ)
         async with App.open(
-            self.config, environ=environ, redactor=self.redactor, serving=self.spawned
+            self.config, environ=environ, redactor=self.redactor, serving=self.spawned, shared=True
         ) as app:
             self.app = app
             self.levels.set_base(app.loaded.config.log_level)
@@ -145,7 +149,7 @@ class Daemon:
             for problem in app.problems():
                 logger.warning("%s", problem)
             self.answers = SavedAnswers(self.place.hello, app)
-            self.sessions = Sessions(app, self.place.key)
+            self.sessions = Sessions(app, self.place, self._report_journals, sealed=self.sealed)
             self.ready.set()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._upkeep)
@@ -174,6 +178,10 @@ class Daemon:
         for path in loaded.files:
             with suppress(OSError):
                 words.update(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", path.read_text("utf-8", "replace")))
+        of_sessions = set(loaded.config.daemon.session_env)
+        for name in of_sessions & environ.keys():  # a client that brings none must not get the daemon's
+            del environ[name], os.environ[name]
+        words -= of_sessions
         held = {name: value for name, value in brought.items() if name in words and name not in environ}
         names = {word for word in words if word.isupper() or word in held or word in environ}
         known = {**environ, **held}
@@ -270,9 +278,10 @@ class Daemon:
             self.variables.compare(hello.environ)
             self.outdated = _installed_version(hello.version)
             session = await self.sessions.attach(hello)
+            hello.environ.clear()  # what the configuration does not name is not kept
             limit = self.app.loaded.config.daemon.max_requests_per_session
             try:
-                await connection.serve(self.app, session, limit, self.answers, begun)
+                await connection.serve(self.app, session, limit, self.turns, self.answers, begun)
             finally:
                 self.sessions.detach(hello.token, session, forget=connection.bye)
         finally:
@@ -287,7 +296,7 @@ class Daemon:
             await anyio.sleep(TICK_SECONDS)
             self._keep_socket()
             await self._write_answers()
-            self.sessions.sweep()
+            await self.sessions.sweep()
             self.levels.expire()
             if self._may_end():
                 self.stop(restart=bool(self.outdated))
@@ -303,6 +312,12 @@ class Daemon:
             self.stop()
         except (OSError, PlaceRefused) as error:
             self.trouble["bind"] = f"no new clients: the socket cannot be bound again: {error}"
+
+    def _report_journals(self, problem: str | None) -> None:
+        if problem is not None:
+            self.trouble["journals"] = problem
+        elif "journals" in self.trouble:
+            del self.trouble["journals"]
 
     @property
     def in_flight(self) -> int:

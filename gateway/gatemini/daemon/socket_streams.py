@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from gatemini.daemon.hello import MAX_HELLO_BYTES
+from gatemini.daemon.turns import MOST_YOUNG, YOUNG_SECONDS, Turns
 from gatemini.protocol.stdio.line_writer import LineWriter
 from gatemini.protocol.stdio.shortcut import CANCELLED, Shortcut
 from gatemini.protocol.stdio.stdio_streams import READ_CHUNK, LineSplitter, SdkLines, deliver
@@ -30,7 +32,7 @@ HELD_BYTES = 1 << 20
 """What may wait for a client that does not read; its calls wait from there on."""
 BACKLOG_BYTES = 256 * 1024
 """Requests beyond the limit that are read all the same, to reach the answers and cancellations behind them."""
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.05
 """How often room for another request is looked for, where nothing else says that there is some."""
 
 Item = SessionMessage | Exception
@@ -123,7 +125,8 @@ class Exchange(SdkLines):
     ) -> None:
         super().__init__(writer)
         self.writer = writer
-        self.open: set[str | int] = set()
+        self.open: dict[str | int, float] = {}
+        """Requests that the SDK serves, and when they began."""
         self.requests = 0
         """Requests that this client ever sent."""
         self._shortcut = shortcut
@@ -139,6 +142,11 @@ class Exchange(SdkLines):
     def in_flight(self) -> int:
         return len(self.open) + self._shortcut.in_flight
 
+    def young(self, seconds: float) -> int:
+        """How many open requests began within so many seconds."""
+        since = time.monotonic() - seconds
+        return sum(at > since for at in (*self.open.values(), *self._shortcut.began()))
+
     async def take(self, line: bytes) -> None:
         """Serve one line of the client."""
         if self._shortcut.takes(line):
@@ -149,7 +157,7 @@ class Exchange(SdkLines):
     async def to_sdk(self, item: SessionMessage) -> None:
         message = item.message
         if isinstance(message, JSONRPCRequest):
-            self.open.add(message.id)
+            self.open[message.id] = time.monotonic()
             self.requests += 1
             receive = self._saved(message)
             if receive is not None:
@@ -178,7 +186,7 @@ class Exchange(SdkLines):
         await super().send(item)
 
     def _answered(self, ident: Any) -> None:
-        self.open.discard(ident)
+        self.open.pop(ident, None)
         self.freed.set()
 
     def close(self) -> None:
@@ -190,11 +198,17 @@ class Reader:
     """Reads the lines of one client, at most `limit` requests at a time; `private` gets those of the proxy itself."""
 
     def __init__(
-        self, sock: socket.socket, exchange: Exchange, limit: int, private: Callable[[dict[str, Any]], None]
+        self,
+        sock: socket.socket,
+        exchange: Exchange,
+        limit: int,
+        turns: Turns,
+        private: Callable[[dict[str, Any]], None],
     ) -> None:
         self._fd = sock.fileno()
         self._exchange = exchange
         self._limit = limit
+        self._turns = turns
         self._private = private
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
@@ -231,7 +245,7 @@ class Reader:
         if line.startswith(PRIVATE):
             self._private(_parsed(line))
             return
-        if self._backlog or self._exchange.in_flight >= self._limit:
+        if self._backlog or self._full():
             message = _parsed(line)
             if "method" in message and "id" in message:
                 self._backlog.append(line)
@@ -240,7 +254,14 @@ class Reader:
                 return
             if message.get("method") == CANCELLED and self._drop(message.get("params")):
                 return
+        await self._turns.next(self)
         await self._exchange.take(line)
+
+    def _full(self) -> bool:
+        """Whether no further request may start now."""
+        if self._exchange.in_flight >= self._limit:
+            return True
+        return self._turns.contended(self) and self._exchange.young(YOUNG_SECONDS) >= MOST_YOUNG
 
     def _drop(self, params: Any) -> bool:
         """Forget a request that was cancelled before it began."""
@@ -254,14 +275,16 @@ class Reader:
 
     async def _work_off(self) -> None:
         while True:
-            if not self._backlog or self._exchange.in_flight >= self._limit:
+            if not self._backlog or self._full():
                 self._exchange.freed = anyio.Event()
                 with anyio.move_on_after(LOOK_SECONDS if self._backlog else None):
                     await self._exchange.freed.wait()
                 continue
-            line = self._backlog.popleft()
-            self._backlog_bytes -= len(line)
-            await self._exchange.take(line)
+            await self._turns.next(self)
+            if self._backlog:  # it may have been cancelled meanwhile
+                line = self._backlog.popleft()
+                self._backlog_bytes -= len(line)
+                await self._exchange.take(line)
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

@@ -16,7 +16,9 @@ _MISUSED = re.compile(
 _PROMISE_METHODS: Final = r"(?:then|catch|finally)\b"
 _ARRAY_AWAITED = re.compile(r"\bawait\s+(?:\[[^\[\]]*\]|([\w$]+)(?:\.[\w$]+)*)\.map\(")
 _ASYNC_TEST = re.compile(r"\.(filter|some|every|find|findIndex|findLast)\(\s*async\b")
-_ASYNC_EACH = re.compile(r"\.forEach\(\s*async\b")
+_ASYNC_EACH = re.compile(r"(?:^|[;\n{])([^;\n{]{0,200}?)\.(forEach|map)\(\s*async\b")
+_KEPT = re.compile(r"=|\b(?:return|await|Promise|yield)\b|[\w$]\(")
+"""Something is done with the value of the expression that follows."""
 _ASYNC_MAP = re.compile(
     r"(?<![\w$])([\w$]{1,80})\s{0,20}=\s{0,200}(?!await\b|Promise\b)(?:[^=;\n()]|\(\)){1,200}?\.(?:map|flatMap)\(\s*async\b"
 )
@@ -99,9 +101,10 @@ def promise_notes(program: ProgramFacts, text: str, *, left_open: bool) -> list[
             f".{found[1]} with an async function (line {place(code, found.start())[0]}) takes each promise for true: "
             "await the answers first, then filter"
         )
-    if left_open and (found := _ASYNC_EACH.search(code)):
+    each = (one for one in _ASYNC_EACH.finditer(code) if one[2] == "forEach" or not _KEPT.search(one[1]))
+    if left_open and (found := next(each, None)):
         notes.append(
-            f".forEach (line {place(code, found.start())[0]}) does not wait for an async function: use "
+            f".{found[2]} (line {place(code, found.start(2))[0]}) does not wait for an async function: use "
             "`for (const x of xs)` with await, or `await Promise.all(xs.map(async (x) => …))`"
         )
     if "Promise.allSettled(" in code and "[null" in text and not re.search(r"\bvalue\b", code):

@@ -10,7 +10,16 @@ from typing import Final
 
 from gatemini.explain.error_facts import SEARCHED, ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.not_available import METHODS
-from gatemini.explain.results.call_values import PATH, THE_RESULT, Found, Long, find, how_to_read, lists_in
+from gatemini.explain.results.call_values import (
+    PATH,
+    THE_RESULT,
+    Found,
+    Long,
+    awaited,
+    find,
+    how_to_read,
+    lists_in,
+)
 from gatemini.explain.results.missing_members import OF_ARRAYS, OF_TEXT, missing_members, value_at
 from gatemini.text.shorten import closest, listed, shorten
 
@@ -61,6 +70,9 @@ _PATH = re.compile(PATH)
 _CALLED = re.compile(r"([\w$]+)\s*(?:\?\.)?\(\s*(.?)")
 _APART = re.compile(r"\[[^\]]*\]\s*=\s*(?:await\s+)?")
 _LOST_BACKEND = re.compile(r"""^(?:__backends|globalThis)(?:\.([\w$]+)|\[\s*["']([^"']+)["']\s*\])$""")
+_LOOKED_UP = re.compile(
+    r"\.(match|exec|find|findLast|at|pop|shift|get)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)$"
+)
 _PAGES: Final = "results.chunks("
 
 
@@ -116,10 +128,12 @@ def parsed_twice(error: ErrorFacts, context: HintContext) -> str | None:
     text = error.source_line
     if error.name != "SyntaxError" or "JSON.parse" not in text:
         return None
-    inner = re.search(r"JSON\.parse\(\s*(.*?)\s*\)?\s*\)?;?\s*$", text)
+    inner = re.search(rf"JSON\.parse\(\s*({PATH})\s*\)", text) or re.search(
+        r"JSON\.parse\(\s*(.*?)\s*\)?\s*\)?;?\s*$", text
+    )
     shown = shorten(inner[1], 40) if inner and inner[1] else "it"
-    found = find(shown, error.source, context)
-    if found is not None and not found.rest and isinstance(found.value, dict) and (how := how_to_read(found)):
+    found = find(shown, error.source, context) or (awaited(inner[1], context) if inner else None)
+    if found is not None and not found.rest and (how := how_to_read(found)):
         return f"{found}: {how}"
     if re.search(r"'(?:object|\[object)|\[object Object\]|token: 'o", error.message):
         use = (
@@ -163,7 +177,11 @@ def member_of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
         if len(found.rest) > 1:  # the engine names the last of several reads of the same name
             whole = f"{found.path}.{found.rest[0]}"
         return _null(found, whole, f"{whole}{optional}") or f"{whole} is {nothing}: {found}{_instead(found)}"
-    if said := tool_not_called(whole, error.source, context) or _not_there(error, context):
+    if said := (
+        tool_not_called(whole, error.source, context)
+        or _not_there(error, context)
+        or (_gives_nothing(error) if whole.isidentifier() else None)
+    ):
         return said
     root = re.split(r"[.\[]", whole)[0]
     if re.search(rf"\bcatch\s*\(\s*{re.escape(root)}\b", error.source[:SEARCHED]):
@@ -179,9 +197,12 @@ def _gives_nothing(error: ErrorFacts) -> str | None:
     before = error.source_line[: error.at].rstrip(".?[")
     if before.endswith("]") and (last := re.search(r"\[(-\d+)\]$", before)):
         return f"an index below 0 is no place of an array: write .at({last[1]})"
-    called = re.search(
-        r"\.(match|exec|find|findLast|at|pop|shift|get)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)$", before
-    )
+    called = _LOOKED_UP.search(before)
+    if called is None:
+        name = re.search(r"([\w$]+)$", before)
+        declared = rf"\b(?:const|let|var)\s+{re.escape(name[1])}\s*=([^;\n]*)" if name else "(?!)"
+        given = re.search(declared, error.source[:SEARCHED])
+        called = _LOOKED_UP.search(given[1].rstrip()) if given else None
     if called is None:
         return None
     nothing = "null" if called[1] in ("match", "exec") else "undefined"

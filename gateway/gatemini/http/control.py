@@ -1,4 +1,4 @@
-"""The control socket of an HTTP server: what `gatemini status` and `stop` ask of it."""
+"""The control socket of an HTTP server: what `gatemini status`, `stop` and `approve` ask of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import anyio
 import anyio.abc
 import orjson
 
-from gatemini.daemon.hello import read_hello
+from gatemini.daemon import console
+from gatemini.daemon.hello import Hello, read_hello
 from gatemini.daemon.listener import Listener, peer_uid
 from gatemini.daemon.socket_streams import HELLO_SECONDS, first_line, send_line
 
@@ -20,12 +21,18 @@ class Control:
     """Answers commands of the same user until cancelled."""
 
     def __init__(
-        self, listener: Listener, status: Callable[[], dict[str, Any]], stop: Callable[[bool], float]
+        self,
+        listener: Listener,
+        status: Callable[[], dict[str, Any]],
+        stop: Callable[[bool], float],
+        approvals: Callable[[Hello], dict[str, Any]],
     ) -> None:
         self._listener = listener
         self._status = status
         self._stop = stop
         """Begins the end, at once for True; returns how many seconds it may take."""
+        self._approvals = approvals
+        """Answers what `gatemini approve` asks."""
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -53,6 +60,8 @@ class Control:
             elif hello.control == "stop":
                 seconds = self._stop(bool(hello.arguments.get("now")))
                 await _send(sock, {"ok": True, "pid": os.getpid(), "drain_seconds": seconds})
+            elif hello.control in (console.LIST, console.DECIDE):
+                await _send(sock, self._approvals(hello))
             else:
                 text = f"an HTTP server does not take the command {hello.control}"
                 await _send(sock, {"ok": False, "error": text})

@@ -20,6 +20,7 @@ from gatemini.app import App
 from gatemini.config.load import load_config
 from gatemini.config.model.http.server import HttpConfig, split_address
 from gatemini.config.variables.redaction import Redactor, start_log
+from gatemini.daemon import console
 from gatemini.daemon.listener import Listener
 from gatemini.errors import ConfigError
 from gatemini.http.control import Control
@@ -100,7 +101,9 @@ async def _serve(config: Path | None, address: str | None, redactor: Redactor) -
                 sys.stdout.flush()
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_stop_on_signal, server, listener)
-                    tasks.start_soon(Control(listener, server.status, server.stop).run)
+                    app.approvals.console = True
+                    answer = functools.partial(console.answer, app.approvals, redactor)
+                    tasks.start_soon(Control(listener, server.status, server.stop, answer).run)
                     await server.run()
                     tasks.cancel_scope.cancel()
             finally:

@@ -63,7 +63,7 @@ class HttpServer:
         self._now = False
         # Clients have grants, and registrations of their own, also where nothing of a policy is configured.
         door = app.chain.door = app.chain.door or Door(PolicyConfig(), app.approvals)
-        door.always, door.owners = True, app.registration.owners
+        door.always, door.owners = True, app.manager.owners
         self.logins = Logins(
             lambda: app.loaded.config.http, folder, self._login_refused, local_only=is_loopback(host)
         )

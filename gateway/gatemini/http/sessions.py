@@ -18,7 +18,7 @@ import anyio.abc
 import anyio.to_thread
 from mcp.server.lowlevel import Server
 
-from gatemini.daemon.kept_sessions import KeptSessions
+from gatemini.daemon.sessions.kept_sessions import KeptSessions
 from gatemini.policy.principal import Principal
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.mcp_server import build_server
@@ -81,7 +81,7 @@ class HttpSessions:
     def __init__(self, app: App, place: str) -> None:
         self._app = app
         self._settings = app.loaded.config.http.sessions
-        self._kept = KeptSessions(place)
+        self._kept = KeptSessions(place, None)
         self._by_key: dict[tuple[str, str], HttpSession] = {}
         self._by_id: dict[str, HttpSession] = {}
         self._restoring = anyio.Lock()
@@ -111,8 +111,9 @@ class HttpSessions:
                 found = self._by_key.get(place)
                 if found is None:
                     found = self._opened(principal, place[1], keyed=key is not None, kept=True)
-                    clock = self._app.journals.clock()
-                    await anyio.to_thread.run_sync(self._kept.restore, _token(place), found.session, clock)
+                    stored, restored = await anyio.to_thread.run_sync(self._kept.open, _token(place))
+                    found.session.journals.new_file = stored.file
+                    restored.give(found.session)
                     self._by_key[place] = found
                     found.known = True
         return found
@@ -153,9 +154,15 @@ class HttpSessions:
         self._by_id = {key: each for key, each in self._by_id.items() if each is not session}
         if not session.ended.is_set():
             session.ended.set()
-            if self._tasks is not None:
-                self._tasks.start_soon(self._app.registration.end_session, session.session.id)
+            session.session.journals.leave()
+            if self._tasks is not None and session.kept:
+                self._tasks.start_soon(self._forget, session.key)
             self._app.end_session(session.session)
+
+    async def _forget(self, key: tuple[str, str]) -> None:
+        async with self._restoring:
+            if key not in self._by_key:
+                await anyio.to_thread.run_sync(self._kept.remove, _token(key))
 
     def sweep(self) -> None:
         """End sessions that are idle."""
@@ -165,9 +172,9 @@ class HttpSessions:
 
     async def close(self) -> None:
         """Write what clients find again after a restart."""
-        clock = self._app.journals.clock()
         for key, found in self._by_key.items():
-            await anyio.to_thread.run_sync(self._kept.save, _token(key), found.session, clock)
+            found.session.journals.leave()
+            await anyio.to_thread.run_sync(self._kept.save, _token(key), found.session)
 
 
 def _token(key: tuple[str, str]) -> str:

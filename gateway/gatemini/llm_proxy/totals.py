@@ -57,6 +57,7 @@ class Totals:
         self.tools = FilterMetrics()
         self._started = self._last = _now()
         self._requests = self._upstream_requests = self._before = self._after = 0
+        self._answers = 0
         self._steps: dict[str, dict[str, int]] = {}
         self._recent: deque[dict[str, Any]] = deque(maxlen=REQUESTS_KEPT)
 
@@ -75,6 +76,7 @@ class Totals:
         self, fallbacks: Collection[Fallback], report: dict[str, Any], used: Collection[str]
     ) -> None:
         """Count what the filter predicted for a request, and what its answers called."""
+        self._answers += 1
         filtered = report.get("filter")
         if filtered is None or filtered.get("enabled") is False:
             return
@@ -115,6 +117,11 @@ class Totals:
                 total[name] += count
         return {step: counts["tokens"] for step, counts in done.items() if counts.get("tokens")}
 
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """Differs after each count."""
+        return self._requests, self._answers, self.passed
+
     def account(self, *, ended: bool) -> ProxyAccount:
         return ProxyAccount(
             pid=os.getpid(),
@@ -140,19 +147,19 @@ class TotalsFile:
     def __init__(self, totals: Totals, folder: Path | None = None) -> None:
         self._totals = totals
         self._files = _files(folder)
-        self._written: bytes | None = None
+        self._written: object = None
 
     def write(self, *, ended: bool = False) -> None:
         """Write the totals as a whole (mode 0600). A folder that cannot be written to is no error."""
-        content = orjson.dumps(self._totals.account(ended=ended).model_dump())
-        if content == self._written:
+        version = (self._totals.version, ended)
+        if version == self._written:
             return
         try:
-            self._files.write(content)
+            self._files.write(orjson.dumps(self._totals.account(ended=ended).model_dump()))
         except OSError as error:
             logger.warning("the totals in %s could not be written: %s", self._files.folder, error)
             return
-        self._written = content
+        self._written = version
 
 
 def read_totals(folder: Path | None = None) -> list[ProxyAccount]:

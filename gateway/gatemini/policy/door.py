@@ -82,6 +82,7 @@ class Door:
         self.rules = Rules(policy)
         self.budgets.config = policy.budgets
         self.flow.set_config(policy)
+        self.approvals.keep_revision(self.revision)
         self.changed()
 
     def changed(self) -> None:
@@ -153,8 +154,8 @@ class Door:
 
     def refuse_unlisted(self, tool: Tool, who: Principal) -> None:
         """Raise PolicyDenied for a tool that has not been listed yet, if it is denied whatever its hints will be."""
-        facts = self.facts(tool, {}, who, "", "")
-        refusal = self._grant(facts) or self.rules.possible(tool, HARMLESS, who, facts.at)
+        facts = replace(self.facts(tool, {}, who, "", ""), hints=HARMLESS)
+        refusal = self._grant(facts) or self.rules.possible(facts)
         if refusal.action == "deny":
             raise self._refused(facts, refusal)
 
@@ -168,7 +169,7 @@ class Door:
         """Return the least strict decision that a call of the tool could get from this principal now."""
         facts = self.facts(tool, {}, who, "", "")
         refusal = self._grant(facts) or self._pins(facts)
-        return refusal or self.rules.possible(tool, facts.hints, who, facts.at)
+        return refusal or self.rules.possible(facts)
 
     # -- the decision: pure ----------------------------------------------------------------------------
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Transport = Literal["stdio", "socket", "http", "cli"]
 """How a client is connected: a pipe of its own, the daemon's socket, streamable HTTP, or a command of the terminal."""
@@ -32,9 +33,11 @@ class Principal:
     client: str = ""
     scopes: frozenset[str] = frozenset()
     transport: Transport = "stdio"
-    grant: Grant | None = field(default=None)
-    session: str = ""
+    grant: Grant | None = None
+    session: str = field(default="", compare=False)
     """The session in which it finds what was registered there; "" where sessions share all backends."""
+    claims: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """The checked claims of its token, for expressions of rules."""
 
 
 def _user() -> str:

@@ -35,7 +35,7 @@ class Listings:
 
     def __init__(self, possible: Callable[[Tool, Principal], bool]) -> None:
         self._possible = possible
-        self._made: LRUCache[tuple[Principal, int, int], Listing] = LRUCache(KEPT)
+        self._made: LRUCache[tuple[Principal, Registry, int, int], Listing] = LRUCache(KEPT)
 
     def clear(self) -> None:
         """Forget all, because rules or pins have changed."""
@@ -44,7 +44,7 @@ class Listings:
     def of(self, registry: Registry, who: Principal, at: float) -> Listing:
         """Return the listing for a principal at a time."""
         # Which of the principals with the same limits it is makes no difference.
-        key = replace(who, id=""), registry.version, int(at // SECONDS)
+        key = replace(who, id=""), registry, registry.version, int(at // SECONDS)
         listing = self._made.get(key)
         if listing is None:
             listing = self._made[key] = self._make(registry, who)

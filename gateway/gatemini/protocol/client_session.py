@@ -50,11 +50,12 @@ class Session:
 
     @property
     def who(self) -> Principal:
-        """The principal of the request at hand, else that of the session, with the name of the client."""
+        """The principal of the request at hand, else that of the session, with the name of the client and the session."""
         if (of_request := _of_request.get()) is not None:
             return replace(of_request, client=of_request.client or self.client or "", session=self.id)
-        if self.client and not self.principal.client:
-            self.principal = replace(self.principal, client=self.client)
+        client = self.principal.client or self.client or ""
+        if (client, self.id) != (self.principal.client, self.principal.session):
+            self.principal = replace(self.principal, client=client, session=self.id)
         return self.principal
 
     def close(self) -> None:

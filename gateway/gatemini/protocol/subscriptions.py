@@ -168,6 +168,8 @@ class Feed:
     def _note(self, kind: Kind, backend: str | None) -> None:
         if kind == "calls" and not self._scopes:
             return  # this runs for every call: return early for clients without subscriptions
+        if self._surface.hides(backend):
+            return
         self._listed = self._listed or kind == "tools"
         self._touched.update(
             (uri, None) for uri, scope in self._scopes.items() if scope.touched(kind, backend)

@@ -107,6 +107,10 @@ class Surface:
         self.session.log_level = level
         self._manager.set_log_level(self._clients.least_level(self.session.id, level))
 
+    def hides(self, backend: str | None) -> bool:
+        """Whether this is a backend that another session has registered."""
+        return backend is not None and backend in self._manager.of_others(self.session.id)
+
     def roots_changed(self) -> None:
         self._manager.roots_changed()
 

@@ -135,10 +135,8 @@ class ClientMemory:
         self.down += written(message) + b"\n"
         self.flush_down()
 
-    def lose(
-        self, ident: object, *, sent: bool, why: str = "the gateway's daemon ended", kept: bool = False
-    ) -> None:
-        """Answer a request that no daemon will answer; `kept` says that the daemon left its journals behind."""
+    def lose(self, ident: object, *, sent: bool, why: str = "the gateway's daemon ended") -> None:
+        """Answer a request that no daemon will answer."""
         request = self.open.pop(ident, None)
         if ident is None:
             return
@@ -146,11 +144,7 @@ class ClientMemory:
         data: Message = {"retryable": True, "sent": sent}
         if request is not None and request.chain:
             data["chain"] = request.chain
-            text += (
-                f": find out with `// @resume {request.chain}` as the first line of the same code"
-                if kept
-                else ", and what the daemon knew of it is lost: look what happened before you send it again"
-            )
+            text += f": find out with `// @resume {request.chain}` as the first line of the same code"
         error: Message = {"code": LOST, "message": text, "data": data}
         self.say({"jsonrpc": "2.0", "id": ident, "error": error})
 

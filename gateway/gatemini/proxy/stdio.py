@@ -222,7 +222,7 @@ class Proxy(Wire):
         base = self.base
         for ident, one in list(self.open.items()):
             if one.end <= base and one.method not in REPEATED:
-                self.lose(ident, sent=True, kept=drained)
+                self.lose(ident, sent=True)
         for ident in self.asked:
             params = {"requestId": ident, "reason": "the gateway's daemon has ended"}
             self.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})

@@ -11,7 +11,7 @@ from gatemini.proxy.memory import REPEATED, SAVED, ClientMemory, Open
 from gatemini.proxy.places import Place
 
 CHUNK = 256 * 1024
-HELD_BYTES = 1 << 20
+HELD_BYTES = 1 << 19
 """A side is read only while the other one holds less than this; a shorter line of the daemon is held until it is whole."""
 WAITING_BYTES = 16 << 20
 WAITING_REQUESTS = 256

@@ -58,11 +58,11 @@ class Pinning:
         self.pins.removed(name)
         self._written.pop(name, None)
 
-    def statuses(self) -> list[BackendStatus]:
-        """Return the status of each backend, without the resources and prompts that are withheld."""
+    def statuses(self, session: str) -> list[BackendStatus]:
+        """Return the status of each backend that a session may use, without the resources and prompts that are withheld."""
         return [
             replace(status, offers=tuple(self.pins.shown_offers(status.name, status.offers)))
-            for status in self._manager.statuses()
+            for status in self._manager.statuses(session)
         ]
 
     def offered(self, name: str, offers: list[Offer]) -> list[Offer]:

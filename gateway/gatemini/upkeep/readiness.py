@@ -65,7 +65,7 @@ class Readiness:
         known = self._registry.backends()
         return [
             name
-            for name in self._manager.names()
+            for name in sorted(self._manager.configured())
             if name not in known or (live and not self._registry.is_live(name))
         ]
 

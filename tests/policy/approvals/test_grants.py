@@ -166,6 +166,18 @@ def test_a_resumed_chain_takes_up_the_approval_that_it_left_open(store: GrantSto
     assert store.open(replace(SUBJECT, revision="rev2"), REQUEST, Ask()) is not approval
 
 
+@pytest.mark.parametrize("remember", ["call", "session"])
+def test_a_changed_policy_drops_what_was_open_and_granted(store: GrantStore, remember: Any) -> None:
+    opened, granted = left_open(store), left_open(store, replace(SUBJECT, tool="other"), Ask(remember))
+    grant(store, granted)
+    waiting = store.open(replace(SUBJECT, tool="third"), REQUEST, ONCE)
+    store.keep_revision("rev1")
+    assert store.opened() == [opened, waiting]
+    store.keep_revision("rev2")
+    assert store.opened() == [waiting]
+    assert store.use(granted.subject) is None
+
+
 def test_what_cannot_be_granted_later_is_dropped(store: GrantStore) -> None:
     approval = store.open(SUBJECT, REQUEST, Ask(via=("client",)))
     store.leave(approval, keep=False)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from fixtures.audit import ALLOWED, call_facts, one_call, open_audit, written_log
@@ -250,6 +251,50 @@ async def test_files_that_keep_deleted_are_no_gap_and_others_are(tmp_path: Path)
     report = verify(files)
     assert report.findings == []
     assert verify(files[1:]).findings != []
+
+
+async def test_a_forged_file_that_claims_to_have_deleted_others_does_not_excuse_what_anchors_know(
+    tmp_path: Path,
+) -> None:
+    anchors = [head for _ in range(2) for head in verify(await written_log(tmp_path, 3)).heads]
+    files = audit_files(tmp_path / "audit")
+    assert verify(files, anchors=anchors).findings == []
+    for path in files[:1]:
+        path.unlink()
+    forged = open_audit(tmp_path)
+    forged.start()
+    forged._put(forged._disk.stamped("pruned", file="99", of=anchors[0].instance, last=99, hash="0" * 64))
+    await forged.close()
+    assert verify(audit_files(tmp_path / "audit")).findings == []  # the chain alone cannot tell
+    findings = verify(audit_files(tmp_path / "audit"), anchors=anchors).findings
+    assert "they are missing" in findings[0].what
+
+
+def test_a_log_that_was_replaced_and_anchored_again_contradicts_its_first_anchor(copy: list[Path]) -> None:
+    (head,) = verify(copy).heads
+    other = Head(head.instance, head.seq, "ab" * 32, head.file)
+    assert "two hashes" in verify(copy, anchors=[other, head]).findings[0].what
+    assert "two hashes" in verify(copy, anchors=[head, other]).findings[0].what
+
+
+async def test_files_that_keep_deleted_are_no_gap_for_anchors_that_are_sent_as_it_deletes(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "anchors"
+    log = open_audit(tmp_path, rotate_mb=0.01, keep=2, anchor={"file": str(place)})
+    log.start()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(log.run)
+        for _ in range(60):
+            await one_call(log)
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    await log.close()
+    files = audit_files(tmp_path / "audit")
+    assert len(files) == 2
+    known = list(read_anchors(place))
+    assert known[0].seq == 1  # in a file that is deleted
+    assert verify(files, anchors=known).findings == []
 
 
 def test_an_anchor_is_read_as_it_is_written(tmp_path: Path) -> None:

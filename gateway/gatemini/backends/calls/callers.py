@@ -62,6 +62,11 @@ NOBODY = Caller()
 class Clients:
     """The gateway's clients, for requests of backends outside of any call; without any, each request is refused."""
 
+    def of(self, session: str | None) -> Clients:
+        """Return the client of one session, for a backend that serves it alone; all of them for None."""
+        del session
+        return self
+
     async def can(self) -> Json:
         """The client capabilities to announce in a handshake; may wait a bounded time for a client to connect."""
         return {}

@@ -13,7 +13,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gatemini.chain.replay.journal_file import JournalFile
 from gatemini.chain.replay.recorded_calls import MOST_BYTES, RecordedCalls
+from gatemini.chain.replay.records import Begun, Ended, Rewound
+from gatemini.chain.replay.refusals import KNOWN_FIRST
 from gatemini.errors import ResumeRefused
 
 KEPT_SECONDS = 3600.0
@@ -53,6 +56,12 @@ class Journal:
     def size(self) -> int:
         return JOURNAL_BYTES + self.trace.meter.bytes
 
+    def leave(self) -> None:
+        """Write nothing any more: the file is for a later process."""
+        if self.trace.file is not None:
+            self.trace.file.write()
+            self.trace.keep_in(None)
+
     def how_to_resume(self) -> str:
         """Return the sentence for an interrupted chain's answer: how to resume it by its id, or why that is impossible."""
         if self.trace.meter.full:
@@ -79,12 +88,12 @@ class JournalBook:
         self._bytes = 0
 
     def session(self) -> SessionJournals:
-        """Return the journals of a new session."""
+        """Return the journals of a new session, kept in memory only."""
         return SessionJournals(self)
 
-    def keep(self, journal: Journal, owner: SessionJournals) -> None:
+    def keep(self, journal: Journal, owner: SessionJournals, idle_seconds: float = 0.0) -> None:
         """Add an ended chain's journal and drop what is over a limit."""
-        journal.used = self.clock()
+        journal.used = self.clock() - idle_seconds
         owner.kept[journal.id] = journal
         owner.bytes += journal.size
         self._kept[journal.id] = owner
@@ -105,8 +114,11 @@ class JournalBook:
         self._bytes -= journal.size
 
     def drop(self, ident: str, why: str) -> None:
+        journal = self._kept[ident].kept[ident]
         self.take(ident)
         self.forget(ident, why)
+        if journal.trace.file is not None:
+            journal.trace.file.drop()
 
     def forget(self, ident: str, why: str) -> None:
         """Forget a journal and remember why its chain cannot be resumed."""
@@ -133,12 +145,18 @@ class SessionJournals:
         self.running: dict[str, Journal] = {}
         self._untold: list[Journal] = []
         self._closed = False
+        self.new_file: Callable[[str], JournalFile] | None = None
+        """Makes the file of a chain, where the session may be continued by a later process."""
         self.kept: OrderedDict[str, Journal] = OrderedDict()
         self.bytes = 0
 
     def begin(self, code: str, *, dry: bool = False) -> Journal:
         """Return a journal for a new run of `code` (its identity)."""
         journal = Journal("chain_" + secrets.token_hex(4), _hash(code), dry)
+        if self.new_file is not None and not dry:
+            journal.trace.file = self.new_file(journal.id)
+            journal.trace.file.put(Begun(journal.code))
+            journal.trace.file.write()  # from here on its client knows the id
         self.running[journal.id] = journal
         self._book.owners[journal.id] = self
         return journal
@@ -169,6 +187,9 @@ class SessionJournals:
             raise _refused(ident, exc.message, hint=exc.hint) from exc
         self._book.take(ident)
         self.running[ident] = journal
+        if journal.trace.file is not None:
+            journal.trace.file.put(Rewound())
+            journal.trace.file.write()
         return journal
 
     def end(self, journal: Journal, *, interrupted: str = "", told: bool = True) -> None:
@@ -179,12 +200,17 @@ class SessionJournals:
         if interrupted and not told and not journal.dry:
             self._untold.append(journal)
         journal.trace.finished = not interrupted
+        if journal.trace.file is not None:
+            journal.trace.file.put(Ended(interrupted, time.time()))
+            journal.trace.file.write()
         if journal.dry:
             self._book.forget(
                 journal.id, "it was a dry run, which made none of the calls that change something"
             )
         elif self._closed:
             self._book.forget(journal.id, "its session has ended")
+            if journal.trace.file is not None:
+                journal.trace.file.drop()
         else:
             self._book.keep(journal, self)
 
@@ -193,12 +219,16 @@ class SessionJournals:
         found, self._untold = self._untold, []
         return [j for j in found if j.id in self.kept and any(e.sent for e in j.trace.entries.values())]
 
-    def take_back(self, journal: Journal, used: float) -> None:
-        """Keep a journal of this session that an earlier process kept; `used` is when, by the book's clock."""
+    def take_back(self, journal: Journal, idle_seconds: float) -> None:
+        """Keep a journal of this session that an earlier process left so long ago. The longest unused come first."""
         self._book.owners[journal.id] = self
-        self._book.keep(journal, self)
-        journal.used = used
-        self._book.sweep()
+        self._book.keep(journal, self, idle_seconds)
+
+    def leave(self) -> None:
+        """Leave the files of all journals to a later process."""
+        self.new_file = None
+        for journal in (*self.kept.values(), *self.running.values()):
+            journal.leave()
 
     def close(self) -> None:
         """Drop the session's journals."""
@@ -214,5 +244,5 @@ def _hash(code: str) -> bytes:
 def _refused(ident: str, why: str, *, hint: str | None = None) -> ResumeRefused:
     return ResumeRefused(
         f"chain {ident} cannot be resumed: {why}",
-        hint=hint or "send the code without `@resume`, once you know what is still to be done",
+        hint=hint or KNOWN_FIRST,
     )

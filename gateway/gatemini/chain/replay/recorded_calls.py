@@ -11,17 +11,16 @@ import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
-import orjson
 
+from gatemini.chain.replay.call_text import shown
+from gatemini.chain.replay.journal_file import LARGE_BYTES, JournalFile
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.errors import ResumeRefused
+from gatemini.chain.replay.records import Called, Clock, Opened, Started, Stepped, TooLarge
+from gatemini.chain.replay.refusals import differs, unanswered
 from gatemini.model import Tool
-from gatemini.output.json.javascript_json import dumps, loads_exact
-from gatemini.processes.compute_process import LARGE_BYTES
-from gatemini.text.shorten import shorten
+from gatemini.output.json.javascript_json import loads_exact
 from gatemini_sandbox.messages import Start
 
 ENTRY_BYTES = 500
@@ -29,9 +28,6 @@ ENTRY_BYTES = 500
 
 READ_ANEW_CHARS = 64 * 1024
 """What the code only read out of the session's own results is not kept a second time from this size on."""
-
-SHOWN_ARGUMENTS = 200
-"""Characters of a call's arguments kept for messages."""
 
 MOST_BYTES = 32 << 20
 """Results one chain's journal may hold; beyond, nothing is kept of it and it cannot be resumed."""
@@ -95,6 +91,47 @@ class Entry(msgspec.Struct, gc=False):
     def call(self) -> str:
         return f"{self.name}({self.shown})"
 
+    def record(self, path: tuple[int, ...]) -> Called:
+        """Return the record of its present state, in the run that `path` leads to."""
+        return Called(
+            path,
+            self.id,
+            self.name,
+            self.digest,
+            self.shown,
+            self.step,
+            self.fate,
+            self.sent,
+            self.repeatable,
+            self.read_only,
+            self.ok,
+            self.text,
+            self.notes,
+            self.read_anew,
+            self.place,
+        )
+
+    @classmethod
+    def of(cls, record: Called, inner: RecordedCalls | None) -> Entry:
+        """Return the call of a record; `inner` is its composite tool's run so far."""
+        return cls(
+            record.id,
+            record.name,
+            record.digest,
+            record.shown,
+            record.step,
+            record.fate,
+            record.sent,
+            record.repeatable,
+            record.read_only,
+            record.ok,
+            record.text,
+            record.notes,
+            record.read_anew,
+            record.place,
+            None if record.fate is Fate.ANSWERED else inner,
+        )
+
 
 @dataclass(slots=True)
 class RecordedCalls:
@@ -103,6 +140,10 @@ class RecordedCalls:
     meter: Meter = field(default_factory=Meter)
     source: bytes = b""
     """Hash of the code, for composite tools."""
+    path: tuple[int, ...] = ()
+    """The calls of composite tools around it."""
+    file: JournalFile | None = None
+    """Where all that is recorded is kept for a later process."""
     start: Start | None = None
     entries: dict[int, Entry] = field(default_factory=dict)
     steps: list[tuple[int, ...]] = field(default_factory=list)
@@ -121,6 +162,8 @@ class RecordedCalls:
     _tentative: set[int] = field(default_factory=set)
     """Calls issued for the first time before the record was known to hold."""
     _completed: int = 0
+    _written_readings: int = 0
+    """Readings of the clock that the file has."""
 
     # -- recording -----------------------------------------------------------------------------------
 
@@ -134,16 +177,62 @@ class RecordedCalls:
             self._before.discard(ident)
             known = self.entries[ident]
             if known.digest != digest:
-                raise _refusal(f"call {ident} was {known.call()} and is now {name}({_shown(text)})")
+                raise differs(f"call {ident} was {known.call()} and is now {name}({shown(text)})")
             return known
         if self.replaying:
-            raise _refusal(f"{name}({_shown(text)}) was not called at this point")
-        entry = Entry(ident, name, digest, _shown(text), len(self.steps))
+            raise differs(f"{name}({shown(text)}) was not called at this point")
+        entry = Entry(ident, name, digest, shown(text), len(self.steps))
         self.entries[ident] = entry
         self.meter.bytes += ENTRY_BYTES
         if self._before:
             self._tentative.add(ident)
+        else:
+            self._write(entry)
         return entry
+
+    def inner(self, entry: Entry, source: bytes) -> RecordedCalls:
+        """Begin the trace of a composite tool's run."""
+        entry.inner = RecordedCalls(self.meter, source, (*self.path, entry.id), self.file)
+        if self.file is not None:
+            self.file.put(Opened(entry.inner.path, source))
+        return entry.inner
+
+    def keep_in(self, file: JournalFile | None) -> None:
+        """Have what is recorded from now on kept there, that of composite tools' runs included."""
+        self.file = file
+        for entry in self.entries.values():
+            if entry.inner is not None:
+                entry.inner.keep_in(file)
+
+    def started(self, start: Start) -> None:
+        """Note the start message of the guest."""
+        self.start = start
+        if self.file is not None:
+            large = start.catalog is not None or start.interfaces is not None
+            self.file.put(Started(self.path, start), LARGE_BYTES + 1 if large else 0)
+
+    def read_clock(self, readings: Sequence[int]) -> None:
+        """Note what the code has read of the clock so far, unless it is still being given what it got before."""
+        if self.replaying or self._before or self.file is None:
+            return
+        if len(readings) > self._written_readings:
+            more = array("Q", readings[self._written_readings :])
+            self.file.put(Clock(self.path, more.tobytes()), 8 * len(more))
+            self._written_readings = len(readings)
+
+    async def sending(self, entry: Entry) -> None:
+        """Have the call on record before a backend may see it."""
+        self._write(entry)
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Have on record what was noted: answers before the code gets them."""
+        if self.file is not None:
+            await self.file.flush()
+
+    def _write(self, entry: Entry) -> None:
+        if self.file is not None:
+            self.file.put(entry.record(self.path), len(entry.text or ""))
 
     def answer(self, entry: Entry, outcome: Outcome, *, kept: bool = False) -> str:
         """Note what a call brought; returns its JSON text, but a text of over MOST_BYTES as it is.
@@ -166,6 +255,9 @@ class RecordedCalls:
             entry.text = None if self.meter.full else text
         if entry.answered and entry.inner is not None:
             entry.sent, entry.inner = entry.inner.done > 0, None
+        self._write(entry)
+        if self.meter.full and self.file is not None:
+            self.file.put(TooLarge())
         return text
 
     def deliver(self, idents: Sequence[int], clock: int = 0) -> None:
@@ -173,6 +265,8 @@ class RecordedCalls:
         self.steps.append(tuple(idents))
         self.marks.append(clock)
         self.meter.bytes += 24 + 8 * len(idents)
+        if self.file is not None:
+            self.file.put(Stepped(self.path, tuple(idents), clock))
 
     def ended(self, readings: Sequence[int]) -> None:
         """The run is over: keep what its clock said."""
@@ -180,6 +274,7 @@ class RecordedCalls:
             return  # it was cut off before it came to anything new
         self.meter.bytes += 8 * (len(readings) - len(self.readings))
         self.readings = array("Q", readings)
+        self.read_clock(readings)
 
     def last(self, name: str) -> str | None:
         """The JSON text of what the last call of that name brought, if it is kept."""
@@ -217,13 +312,15 @@ class RecordedCalls:
         self._again += 1
         for ident in idents:
             if ident in self._before:
-                raise _refusal(f"{self.entries[ident].call()} was called and now is not")
+                raise differs(f"{self.entries[ident].call()} was called and now is not")
         return [self.entries[ident] for ident in idents]
 
     def go_on(self) -> None:
         """The record is used up: from here on calls are made. Raises ResumeRefused if one was not issued again."""
         if self._before:
-            raise _refusal(f"{self.entries[min(self._before)].call()} was called and now is not")
+            raise differs(f"{self.entries[min(self._before)].call()} was called and now is not")
+        for ident in sorted(self._tentative):
+            self._write(self.entries[ident])
         self._tentative.clear()
 
     def lost(self) -> Entry | None:
@@ -240,7 +337,7 @@ class RecordedCalls:
             del self.entries[ident]
         self._tentative.clear()
         if (entry := self.lost()) is not None:
-            raise _unanswered(entry)
+            raise unanswered(entry.call())
         again = {entry.id for entry in self._to_repeat()}
         last, cut = self._reach()
         if last and again & set(self.steps[last - 1]):  # from here on the code goes another way
@@ -255,6 +352,8 @@ class RecordedCalls:
                 if entry.inner is not None:
                     entry.inner.rewind()
         self.finished = False
+        self._written_readings = len(self.readings)
+        self._completed = max((entry.place for entry in self.entries.values()), default=0)
         self._given, self._again = len(self.steps), 0
         self._before = set(self.entries)
 
@@ -299,30 +398,3 @@ class RecordedCalls:
     def broken(self) -> bool:
         """Whether a call got no answer, and the run came to its end by that."""
         return any(e.fate is not Fate.OPEN for e in self._to_repeat())
-
-
-def arguments_text(arguments: Any) -> bytes:
-    """The JSON of a call's arguments, for `RecordedCalls.issue`."""
-    try:
-        return orjson.dumps(arguments)
-    except (orjson.JSONEncodeError, RecursionError):
-        return dumps(arguments).encode("utf-8", "replace")
-
-
-def _shown(text: bytes) -> str:
-    return shorten(text[: 4 * SHOWN_ARGUMENTS].decode("utf-8", "replace"), SHOWN_ARGUMENTS)
-
-
-def _refusal(differs: str) -> ResumeRefused:
-    return ResumeRefused(
-        f"the code does not do the same again: {differs}",
-        hint="send the code without `@resume`, once you know what is still to be done",
-    )
-
-
-def _unanswered(entry: Entry) -> ResumeRefused:
-    return ResumeRefused(
-        f"{entry.call()} was sent and never answered, and its tool is neither read-only nor idempotent: "
-        "repeating it could do the same thing twice",
-        hint="find out whether it happened, then send code that does only what is left",
-    )

@@ -11,6 +11,7 @@ import anyio
 from gatemini.chain.replay.outcome import Outcome
 from gatemini.chain.values.integers import with_wide_integers
 from gatemini.errors import InvalidRequest
+from gatemini.model import Json
 from gatemini.output.compact import compact
 from gatemini.output.json.json_text import dump
 from gatemini.output.store.entry import ADDRESS
@@ -186,3 +187,16 @@ def _compacted(rows: Any, options: dict[str, Any]) -> Any:
         fields=options.get("fields"),
         budget_tokens=options.get("budget_tokens"),
     )
+
+
+def too_large(tool: str, backend: str, size: str, most: int, handle: str) -> Json:
+    """Return the error in place of a result that code cannot take at once."""
+    return {
+        "name": "LimitError",
+        "message": f"the result of {tool} has {size} and code takes {most} at a time "
+        f"(limit.result: sandbox.max_result_bytes); all of it is kept as {handle}",
+        "tool": tool,
+        "backend": backend,
+        "code": "limit.result",
+        "hint": f'do not call it again: `for await (const rows of results.chunks("{handle}"))` goes through all of it',
+    }

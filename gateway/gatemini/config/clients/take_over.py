@@ -16,7 +16,10 @@ from gatemini.config.clients.importing import (
 )
 from gatemini.config.clients.masking import masked
 from gatemini.config.clients.read import ClientContext
+from gatemini.config.clients.server_sections import project_sections
 from gatemini.config.clients.table import Source
+from gatemini.config.documents.document import read_document
+from gatemini.config.documents.text_edit import value_at
 from gatemini.config.documents.yaml_edit import Edited
 from gatemini.config.variables.keychain import Keychain
 from gatemini.config.variables.store import SecretStore
@@ -46,6 +49,9 @@ def plan_take_over(file: ClientFile, client: str, target: Path, context: ClientC
     plan = plan_import([Source(client, file.path)], target, context, section=file.section)
     moving = [item for item in plan.items if item.wanted or item.status == "same"]
     staying = {item.key: item.detail for item in plan.items if item.status == "unusable"}
+    document = read_document(file.path)
+    for path in project_sections(document):  # other projects may not start those
+        staying |= dict.fromkeys(value_at(document.value, path), f"is of the project {path[1]} only")
     return TakeOver(plan, target, tuple(item.key for item in moving), staying, shown_text(plan, target))
 
 

@@ -122,7 +122,7 @@ class Rule(Strict):
     hours: Annotated[tuple[Annotated[str, AfterValidator(_hours)], ...], Field(min_length=1)] | None = None
     """Local times such as `mon-fri 08:00-18:00`, one of which it is."""
     when: Annotated[str, AfterValidator(_expression)] | None = None
-    """A CEL expression over `args`, `tool`, `client`, `session`, `now`; needs the extra `cel`."""
+    """A CEL expression over `args`, `tool`, `client` (with `client.claims` of its token), `session`, `now`; needs the extra `cel`."""
     action: Action
     """What happens to the call."""
     reason: str = ""

@@ -275,6 +275,8 @@ class DaemonConfig(Strict):
     """Clients connected at once."""
     max_requests_per_session: int = Field(default=64, ge=1, le=10_000)
     """Requests of one client in flight; further ones wait."""
+    session_env: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
+    """Variables that each client brings for the backends that name them."""
     linger: bool = False
     """Do not end when idle."""
 
@@ -297,7 +299,7 @@ class Config(Strict):
     registration: RegistrationConfig = RegistrationConfig()
     """What agents may register."""
     max_dynamic_backends: int = Field(default=10, ge=0, le=1000)
-    """Registered backends alive at once."""
+    """Registered backends of one session alive at once."""
     sandbox: SandboxConfig = SandboxConfig()
     """Limits of a chain."""
     search: SearchConfig = SearchConfig()

@@ -1,4 +1,4 @@
-"""Variables in parsed values: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${input:name}`, `$$`.
+"""Variables in parsed values: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${input:name}`, `${session.cwd}`, `$$`.
 
 They are put in after parsing, so quotes, `#` or newlines in a value never become structure. In a URL each value is
 percent-encoded for its place.
@@ -21,6 +21,8 @@ _CLIENT_WORDS = frozenset(
      "execPath", "defaultBuildTask")
 )  # fmt: skip
 """Variables that editors define; those of the file that is open have no value here."""
+SESSION_CWD = "session.cwd"
+"""The folder of the client for which a backend is started."""
 _MAX_DEFAULT_DEPTH = 8
 _QUERY_SAFE = ""
 PATH_SAFE = "/:@!$&'()*+,;=~-._"
@@ -33,9 +35,11 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One `${…}`: a variable, a stored input, or an editor's word; `default` is a template itself."""
+    """One `${…}`: a variable, a stored input, an editor's word, or a value of the session; `default` is a template
+    itself.
+    """
 
-    kind: Literal["variable", "input", "word"]
+    kind: Literal["variable", "input", "word", "session"]
     name: str
     default: tuple[Segment, ...] | None = None
 
@@ -103,6 +107,8 @@ def _reference(inner: str, dollars: bool, depth: int) -> Reference:
     default = parse_template(rest, dollars=dollars, depth=depth + 1) if separator else None
     if head in _CLIENT_WORDS:
         return Reference("word", head, default)
+    if head == SESSION_CWD:
+        return Reference("session", head, default)
     prefix, colon, name = head.partition(":")
     if colon and prefix == "input" and _INPUT.match(name):
         return Reference("input", name, default)
@@ -111,7 +117,7 @@ def _reference(inner: str, dollars: bool, depth: int) -> Reference:
         colon = ""
     if colon or not _NAME.match(head):
         raise TemplateError(
-            f"${{{head}}} is not understood; there are ${{NAME}}, ${{NAME:-default}}, ${{env:NAME}}, ${{input:name}} and $$"
+            f"${{{head}}} is not understood; there are ${{NAME}}, ${{NAME:-default}}, ${{env:NAME}}, ${{input:name}}, ${{session.cwd}} and $$"
         )
     return Reference("variable", head, default)
 

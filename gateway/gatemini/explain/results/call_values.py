@@ -26,6 +26,9 @@ THE_RESULT: Final = "the result"
 MOST_STEPS: Final = 4
 """Names that lead to one another."""
 
+MOST_ARGUMENTS: Final = 4_000
+"""Characters of a call's arguments behind which its end is looked for."""
+
 SHOWN_KEYS: Final = 8
 SHOWN_TEXT: Final = 40
 LINES_READ: Final = 20
@@ -38,6 +41,8 @@ PATH: Final = r"[A-Za-z_$][\w$]*(?:\??\.[\w$]+|\[(?:\d+|'[^']*'|\"[^\"]*\")\])*"
 """A plain path such as `r.data[0].id`."""
 _STEP = re.compile(r"\??\.([\w$]+)|\[(\d+)\]|\[(?:'([^']*)'|\"([^\"]*)\")\]")
 _CALL = r"=\s*\(*\s*await\s+([\w$]+)(?:\.([\w$]+)|\[\s*(?:'([^']+)'|\"([^\"]+)\")\s*\])\s*\("
+_AFTER_CALL = re.compile(r"\s*\)*((?:\??\.[\w$]+|\[\d+\])*)\s*(?:!|as\s[^;\n]*)?\)*\s*(?:;|,|\n|$)")
+_NESTED = re.compile(r"[()]|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`")
 _EACH = "map|filter|forEach|find|findIndex|some|every|flatMap"
 _PYTHON_CALL = re.compile(r"[\[({]+(?:[^\[({]*[,:] ?)?(?:datetime\.|Decimal\(|UUID\(|np\.|b')")
 _PYTHON = re.compile(r"[\[({]+\s*(?:'|\d+\s*[,:]|None\b|True\b|False\b)")
@@ -86,10 +91,9 @@ def _of_name(name: str, code: str, context: HintContext, steps: int) -> Found | 
     word = re.escape(name)
     declared = re.findall(rf"\b(?:const|let|var|function|class)\s+{word}(?![\w$])", code)
     assigned = rf"\b(?:const|let|var)\s+{word}\s*(?::[^=;\n]+)?"
-    direct = re.findall(assigned + _CALL, code)
+    direct = list(re.finditer(assigned + _CALL, code))
     if len(declared) == 1 and len(direct) == 1:
-        value = _result(direct[0], context)
-        return None if value is None else Found(name, value)
+        return _assigned(name, direct[0], code, context)
     items = re.findall(rf"\bfor\s*\(\s*(?:const|let|var)\s+{word}\s+of\s+([\w$.]+)\s*\)", code)
     items += re.findall(rf"(?<![\w$.])([\w$.]+)\??\.(?:{_EACH})\(\s*(?:async\s*)?\(?\s*{word}(?![\w$])", code)
     if len(items) == 1 and len(declared) <= 1:
@@ -100,6 +104,38 @@ def _of_name(name: str, code: str, context: HintContext, steps: int) -> Found | 
         of = _other(same[0], name, code, context, steps)
         return Found(name, of.value) if of else None
     return None if declared or items else _taken_apart(name, word, code, context)
+
+
+def _assigned(name: str, call: re.Match[str], code: str, context: HintContext) -> Found | None:
+    """The value of `name = await backend.tool(…)`, or of what is taken from that by plain members."""
+    value = _result(call.groups(), context)
+    after = _AFTER_CALL.match(code, _closing(code, call.end() - 1) + 1)
+    if value is None or after is None:
+        return None
+    steps = [_name(step) for step in _STEP.finditer(after[1])]
+    for at, step in enumerate(steps):
+        inner = _member(value, step)
+        if inner is None:
+            return Found(THE_RESULT, value, tuple(steps[at:]))
+        value = inner
+    return Found(name, value)
+
+
+def awaited(expression: str, context: HintContext) -> Found | None:
+    """The text that `await backend.tool(…)` gives, as `answer`."""
+    call = re.match(_CALL, f"={expression}")
+    value = _result(call.groups(), context) if call else None
+    return Found("answer", value) if isinstance(value, str) else None
+
+
+def _closing(code: str, opening: int) -> int:
+    """Where the parenthesis is that closes the one at `opening`, or some place behind which nothing follows."""
+    depth = 0
+    for part in _NESTED.finditer(code, opening, opening + MOST_ARGUMENTS):
+        depth += {"(": 1, ")": -1}.get(part[0], 0)
+        if not depth:
+            return part.start()
+    return len(code)
 
 
 def _other(path: str, name: str, code: str, context: HintContext, steps: int) -> Found | None:
@@ -226,7 +262,8 @@ def _written(text: str) -> tuple[str, str]:
     if _PYTHON.match(bare):
         return "a Python literal (single quotes, None), not JSON", "ask the tool for JSON"
     begin, end = min(filter(lambda at: at >= 0, map(bare.find, "[{")), default=-1), max(map(bare.rfind, "]}"))
-    if 0 <= begin < end and _is_json(bare[begin : end + 1]) and end - begin > len(bare) // 2:
+    most_of_it = end - begin > len(bare) // 2 or bare.startswith("```")
+    if 0 <= begin < end and most_of_it and _is_json(bare[begin : end + 1]):
         first, last = bare[begin], bare[end]
         return "JSON with other text around it", (
             f'use JSON.parse({{0}}.slice({{0}}.indexOf("{first}"), {{0}}.lastIndexOf("{last}") + 1))'.replace(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -35,6 +35,10 @@ OWN_ISSUER = "gatemini"
 NEVER = float("inf")
 
 
+_OF_ONE_TOKEN = frozenset(("exp", "iat", "nbf", "jti", "auth_time", "nonce", "at_hash"))
+"""Claims that differ in each token of the same user."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a token that counts says. `expires` is in seconds since the epoch."""
@@ -48,6 +52,8 @@ class Found:
     entry: TokenEntry | None = None
     asked: str | None = None
     """The token, where the issuer must be asked again whether it still counts."""
+    claims: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What it says of the client and the user, for rules of the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +217,7 @@ def _query(scope: Scope) -> list[tuple[str, str]]:
 def _login(found: Found, clients: dict[str, ClientGrant] | None) -> Login:
     ident = json.dumps([found.issuer, found.subject, found.client])
     grant = grant_of(clients, found.client, found.tools)
-    principal = Principal(ident, found.client, found.scopes, "http", grant)
+    principal = Principal(ident, found.client, found.scopes, "http", grant, claims=found.claims)
     # The SDK binds sessions and request states to these; the token itself is kept nowhere.
     token = AccessToken(
         token="", client_id=found.client, scopes=sorted(found.scopes), subject=found.subject,
@@ -227,7 +233,8 @@ def _of_claims(claims: dict[str, Any], issuer: str, client: str, *, asked: str |
     if not subject and not client:
         raise TokenRefused("it names neither a subject nor a client")
     until = float(expires) if isinstance(expires, int | float) else NEVER
-    return Found(issuer, subject or "", client, _scopes(claims), None, until, asked=asked)
+    lasting = {name: value for name, value in claims.items() if name not in _OF_ONE_TOKEN}
+    return Found(issuer, subject or "", client, _scopes(claims), None, until, asked=asked, claims=lasting)
 
 
 def _client(claims: dict[str, Any], claim: str) -> str:

@@ -35,3 +35,15 @@ class Entry:
     """None when spilled."""
     file: SpillFile | None = None
     index: RowIndex | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    """One result with its bytes, on its way to a later process; `idle_seconds` since it was used last."""
+
+    handle: str
+    kind: Kind
+    mime: str
+    label: str | None
+    idle_seconds: float
+    data: bytes

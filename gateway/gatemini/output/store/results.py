@@ -10,19 +10,17 @@ from __future__ import annotations
 import base64 as b64
 import binascii
 import contextlib
-import logging
 import secrets
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
 from gatemini.output.json import typed_arrays as arrays
 from gatemini.output.json.json_text import dump, parse
-from gatemini.output.store.entry import BLOB_NOTE, READ_ON, Entry, Kind
+from gatemini.output.store.entry import BLOB_NOTE, READ_ON, Entry, KeptResult, Kind
 from gatemini.output.store.pages import (
     PAGE,
     Offset,
@@ -34,7 +32,7 @@ from gatemini.output.store.pages import (
 )
 from gatemini.output.store.request_checks import natural
 from gatemini.output.store.rows import RowIndex, index_rows
-from gatemini.output.store.spill import SpillDamaged, SpillFolder
+from gatemini.output.store.shelf import Shelf
 from gatemini.text.shorten import shorten
 from gatemini.text.size_limit import SizeLimit, weight
 from gatemini.text.utf8 import decode, encode
@@ -52,16 +50,10 @@ REPLY_BYTES = 32 << 20
 LOOKED_AT = 64
 """Bytes in which a document begins."""
 LABEL_CHARS = 120
-HANDLE_CHARS = 60
-"""Of what was given for a handle, what an error repeats."""
-_NO_ROOM = "{bytes} bytes fit neither memory nor disk of this session's results"
 
 _Rows = list[Any]
-_T = TypeVar("_T")
 _Handles = list[str]
 _Listing = list[dict[str, Any]]
-
-logger = logging.getLogger(__name__)
 
 
 class ResultStore:
@@ -76,12 +68,7 @@ class ResultStore:
         clock: Callable[[], float] = time.monotonic,
         directory: Path | None = None,
     ) -> None:
-        self._memory_cap = memory_bytes
-        self._disk_cap = disk_bytes
-        self._idle = idle_seconds
-        self._clock = clock
-        self._folder = SpillFolder(directory)
-        self._entries: OrderedDict[str, Entry] = OrderedDict()  # least recently used first
+        self._shelf = Shelf(memory_bytes, disk_bytes, idle_seconds, clock, directory)
         self._lock = threading.RLock()
         self._closed = False
 
@@ -128,7 +115,7 @@ class ResultStore:
         found = arrays.items(entry.mime, entry.size)
         if not found.code:
             raise InvalidRequest(f"{entry.handle} is {entry.mime} data: use results.base64(handle)")
-        data = self._bytes(entry)
+        data = self._shelf.read(entry)
         return found.read(lambda begin, end: data[begin:end], 0, found.count)
 
     def _keep(
@@ -143,29 +130,55 @@ class ResultStore:
         with self._lock:
             if self._closed:
                 raise ResultNotKept("the session has ended")
-            self._sweep()
+            self._shelf.sweep()
             handle = handle or self._fresh_handle()
-            now = self._clock()
+            now = self._shelf.clock()
             short = shorten(label, LABEL_CHARS) if label else None
-            entry = Entry(handle, kind, mime, short, now, now, len(data), data, None, index)
-            if len(data) > self._memory_cap and not self._spill(entry, data):
-                raise ResultNotKept(_NO_ROOM.format(bytes=len(data)))
-            self._entries[handle] = entry
-            self._settle()
-            if handle not in self._entries:
-                raise ResultNotKept(_NO_ROOM.format(bytes=len(data)))
+            self._shelf.add(Entry(handle, kind, mime, short, now, now, len(data), data, None, index))
             return handle
+
+    def take_out(self, most_bytes: int) -> Iterator[KeptResult]:
+        """The results for a later process, the last used first, as far as they have at most so many bytes together."""
+        with self._lock:
+            self._shelf.sweep()
+            now, left = self._shelf.clock(), most_bytes
+            for entry in reversed(self._shelf.entries):
+                left -= entry.size
+                if left < 0:
+                    return
+                with contextlib.suppress(ResultGone):
+                    data = self._shelf.read(entry)
+                    idle = now - entry.used
+                    yield KeptResult(entry.handle, entry.kind, entry.mime, entry.label, idle, data)
+
+    def put_back(self, result: KeptResult, passed_seconds: float) -> None:
+        """Keep a result of an earlier process under its handle; `passed_seconds` since it was taken out count as idle."""
+        with self._lock, contextlib.suppress(ResultNotKept):
+            used = self._shelf.clock() - result.idle_seconds - passed_seconds
+            self._shelf.add(
+                Entry(
+                    result.handle,
+                    result.kind,
+                    result.mime,
+                    result.label,
+                    used,
+                    used,
+                    len(result.data),
+                    result.data,
+                )
+            )
+            self._shelf.sweep()
 
     def touch(self, handle: str) -> bool:
         """Whether a result is still kept; if so, its time of idling begins anew."""
         with self._lock, contextlib.suppress(ResultGone):
-            return bool(self._get(handle))
+            return bool(self._shelf.get(handle))
         return False
 
     def _fresh_handle(self) -> str:
         while True:
             handle = f"res_{secrets.token_hex(4)}"
-            if handle not in self._entries:
+            if handle not in self._shelf:
                 return handle
 
     # ------------------------------------------------------------------------------------------ reading
@@ -173,7 +186,7 @@ class ResultStore:
     def info(self, handle: str) -> dict[str, Any]:
         """What a model sees of a result: handle, size, total_rows, schema, digest, how to read on."""
         with self._lock:
-            entry = self._get(handle)
+            entry = self._shelf.get(handle)
             made: dict[str, Any] = {"handle": handle, "kind": entry.kind, "bytes": entry.size}
             if entry.label:
                 made["label"] = entry.label
@@ -202,10 +215,10 @@ class ResultStore:
     def not_rows(self, handle: str) -> str:
         """What a result is that has no rows of its own, in words; "" for an array, a text or a blob."""
         with self._lock:
-            entry = self._get(handle)
+            entry = self._shelf.get(handle)
             if entry.kind != "json" or self._index(entry).keys:
                 return ""
-            first = self._bytes(entry, 0, LOOKED_AT).lstrip()[:1]
+            first = self._shelf.read(entry, 0, LOOKED_AT).lstrip()[:1]
         if first == b"[":
             return ""
         return "this is an object, not an array" if first == b"{" else "this is a single value, not an array"
@@ -226,10 +239,10 @@ class ResultStore:
         shown: Callable[[str], str] | None = None,
     ) -> Page:
         with self._lock:
-            entry = self._get(handle)
+            entry = self._shelf.get(handle)
 
             def read(begin: int, end: int | None) -> bytes:
-                return self._bytes(entry, begin, end)
+                return self._shelf.read(entry, begin, end)
 
             if entry.kind != "blob":
                 return page_of_rows(self._index(entry), read, offset, limit, room, shown)
@@ -238,28 +251,28 @@ class ResultStore:
     def text(self, handle: str) -> str:
         """All of it, exactly as it was kept (a blob: its base64)."""
         with self._lock:
-            entry = self._get(handle)
-            data = self._bytes(entry)
+            entry = self._shelf.get(handle)
+            data = self._shelf.read(entry)
         return b64.b64encode(data).decode() if entry.kind == "blob" else decode(data)
 
     def json_text(self, handle: str) -> bytes:
         """What `load` gives, as JSON: of a large result much cheaper than parsing and writing it again."""
         with self._lock:
-            entry = self._get(handle)
+            entry = self._shelf.get(handle)
             if entry.kind == "blob":
                 return encode(dump(self._items(entry)))
             if entry.kind == "json":
                 self._index(entry)  # finds out whether it really is JSON
-            data = self._bytes(entry)
+            data = self._shelf.read(entry)
             return data if entry.kind == "json" else encode(dump(decode(data)))
 
     def load(self, handle: str) -> Any:
         """The value, parsed; a text as a string."""
         with self._lock:
-            entry = self._get(handle)
+            entry = self._shelf.get(handle)
             if entry.kind == "blob":
                 return self._items(entry)
-            data = self._bytes(entry)
+            data = self._shelf.read(entry)
             if entry.kind == "json":
                 self._index(entry)
             if entry.kind == "text":
@@ -270,16 +283,16 @@ class ResultStore:
     def blob(self, ref: str) -> tuple[str, str]:
         """(base64, MIME type) of what `save_blob` kept."""
         with self._lock:
-            entry = self._get(ref)
+            entry = self._shelf.get(ref)
             if entry.kind != "blob":
                 raise InvalidRequest(f"{ref} holds {entry.kind}, no binary data: use results.load(handle)")
-            return b64.b64encode(self._bytes(entry)).decode(), entry.mime
+            return b64.b64encode(self._shelf.read(entry)).decode(), entry.mime
 
     def blob_facts(self, ref: str) -> tuple[int, str] | None:
         """(bytes, MIME type) of what `save_blob` kept under this handle; None where it is none of it, or gone."""
         with self._lock:
-            self._sweep()
-            entry = self._entries.get(ref)
+            self._shelf.sweep()
+            entry = self._shelf.peek(ref)
             return (entry.size, entry.mime) if entry is not None and entry.kind == "blob" else None
 
     def is_array(self, ref: str) -> bool:
@@ -290,8 +303,8 @@ class ResultStore:
     def list(self) -> _Listing:
         """Newest use last: handle, kind, bytes, label, seconds since it was kept."""
         with self._lock:
-            self._sweep()
-            now = self._clock()
+            self._shelf.sweep()
+            now = self._shelf.clock()
             return [
                 {
                     "handle": entry.handle,
@@ -300,14 +313,14 @@ class ResultStore:
                     **({"label": entry.label} if entry.label else {}),
                     "age_seconds": round(now - entry.created),
                 }
-                for entry in self._entries.values()
+                for entry in self._shelf.entries
             ]
 
     def handles(self) -> _Handles:
         """For completion; newest first."""
         with self._lock:
-            self._sweep()
-            return list(reversed(self._entries))
+            self._shelf.sweep()
+            return [entry.handle for entry in reversed(self._shelf.entries)]
 
     def read(
         self,
@@ -329,7 +342,7 @@ class ResultStore:
                 return "application/json", dump(info)
             # Without facts nothing stands there: two bytes for them would leave out a row that just fits, on each page.
             beside = weight(dump(info)) if info else 0
-            entry = self._get(handle)
+            entry = self._shelf.get(handle)
             if entry.kind == "json":
                 self._index(entry)  # finds out whether it really is JSON
             limit = PAGE_LINES if entry.kind == "text" else MAX_ROWS
@@ -342,110 +355,31 @@ class ResultStore:
     def drop(self, handle: str) -> bool:
         """True; a handle that is gone raises as everywhere."""
         with self._lock:
-            self._remove(self._get(handle))
+            self._shelf.remove(self._shelf.get(handle))
             return True
 
     def close(self) -> None:
         """Forgets everything and removes what was spilled."""
         with self._lock:
             self._closed = True
-            self._entries.clear()
-            self._folder.close()
+            self._shelf.close()
 
     @property
     def has_blobs(self) -> bool:
         """Whether images, sounds or other binary data are kept."""
-        return any(entry.kind == "blob" for entry in self._entries.values())
+        return any(entry.kind == "blob" for entry in self._shelf.entries)
 
     @property
     def memory_used(self) -> int:
-        return sum(entry.size for entry in self._entries.values() if entry.data is not None)
+        return self._shelf.memory_used
 
     @property
     def disk_used(self) -> int:
-        return sum(entry.size for entry in self._entries.values() if entry.data is None)
-
-    # ------------------------------------------------------------------------------------------ keeping
-
-    def _get(self, handle: str) -> Entry:
-        self._sweep()
-        entry = self._entries.get(handle)
-        if entry is None:
-            raise ResultGone(
-                f"{shorten(handle, HANDLE_CHARS)} does not exist in this session (expired, dropped, or from before a restart): "
-                "run the call again"
-            )
-        if entry.file is not None:
-            self._unharmed(entry, entry.file.check)  # also where nothing of it would have to be read
-        entry.used = self._clock()
-        self._entries.move_to_end(handle)
-        return entry
-
-    def _bytes(self, entry: Entry, begin: int = 0, end: int | None = None) -> bytes:
-        """The kept bytes from `begin` to `end`, from memory or disk."""
-        if entry.data is not None:
-            return entry.data if begin == 0 and end is None else entry.data[begin:end]
-        file = entry.file
-        return b"" if file is None else self._unharmed(entry, lambda: file.read(begin, end))
-
-    def _unharmed(self, entry: Entry, look: Callable[[], _T]) -> _T:
-        """What a look at an entry's file gives; ResultGone where it is not what was written."""
-        try:
-            return look()
-        except SpillDamaged as damage:
-            self._remove(entry)
-            raise ResultGone(
-                f"{entry.handle} is lost to the gateway's result store ({damage}): run the call again"
-            ) from damage
+        return self._shelf.disk_used
 
     def _index(self, entry: Entry) -> RowIndex:
         if entry.index is None:
-            entry.index = index_rows(self._bytes(entry), as_text=entry.kind == "text")
+            entry.index = index_rows(self._shelf.read(entry), as_text=entry.kind == "text")
             if entry.index.is_text:
                 entry.kind, entry.mime = "text", "text/plain"
         return entry.index
-
-    def _sweep(self) -> None:
-        """Drop what was not used for the idle time; the order of use makes this stop early."""
-        limit = self._clock() - self._idle
-        while self._entries:
-            oldest = next(iter(self._entries.values()))
-            if oldest.used > limit:
-                return
-            self._remove(oldest)
-
-    def _settle(self) -> None:
-        """Back under both caps: least recently used to disk, then off the disk."""
-        memory = self.memory_used
-        for entry in list(self._entries.values()):
-            if memory <= self._memory_cap:
-                break
-            if entry.data is None:
-                continue
-            memory -= entry.size
-            if not self._spill(entry, entry.data):
-                self._remove(entry)
-        disk = self.disk_used
-        for entry in list(self._entries.values()):
-            if disk <= self._disk_cap:
-                break
-            if entry.data is None:
-                disk -= entry.size
-                self._remove(entry)
-
-    def _spill(self, entry: Entry, data: bytes) -> bool:
-        """Moves an entry to disk; False where there is no room for it."""
-        if entry.size > self._disk_cap:
-            return False
-        try:
-            file = self._folder.write(entry.handle, data)
-        except OSError as error:
-            logger.warning("a result of %d bytes could not be spilled to disk: %s", entry.size, error)
-            return False
-        entry.file, entry.data = file, None
-        return True
-
-    def _remove(self, entry: Entry) -> None:
-        self._entries.pop(entry.handle, None)
-        if entry.file is not None:
-            entry.file.remove()

@@ -313,6 +313,10 @@ class Approvals:
     def opened(self) -> list[Approval]:
         return self.store.opened()
 
+    def keep_revision(self, revision: str) -> None:
+        """Drop what was asked or granted under another policy."""
+        self.store.keep_revision(revision)
+
     def end_session(self, session: str) -> None:
         self.store.end_session(session)
 

@@ -137,6 +137,14 @@ class GrantStore:
         for subject in [each for each in self._remembered if each.session == session]:
             del self._remembered[subject]
 
+    def keep_revision(self, revision: str) -> None:
+        """Drop what was asked or granted under another policy. Calls that wait are asked about anew once decided."""
+        for approval in [each for each in self._known.values() if each.subject.revision != revision]:
+            if not approval.waiting:
+                self._expire(approval)
+        for subject in [each for each in self._remembered if each.revision != revision]:
+            del self._remembered[subject]
+
     def sweep(self) -> None:
         """Drop what has expired."""
         now = self._clock()

@@ -36,6 +36,8 @@ class Disk:
         self._full: list[AuditFile] = []
         """Sealed files that are not yet forced to the disk and closed."""
         self._new_names = False
+        self.has_pruned = False
+        """Whether files were deleted since this was last set to False."""
 
     def make_folder(self) -> None:
         """Make the folder for its owner alone where it is missing. Raises OSError."""
@@ -48,6 +50,8 @@ class Disk:
 
     def append(self, body: bytes) -> int:
         """Write one record, the members of its JSON object; return its number. Raises OSError, and then nothing changed."""
+        if self._file is not None and self._file.is_torn:
+            self.abandon()
         if self._file is None:
             self._open()
         elif self._file.size >= self._rotate_bytes:
@@ -97,6 +101,7 @@ class Disk:
             for path, last in prune(self.folder, keep, current):
                 named = {"file": path.name, "of": last.instance, "last": last.seq, "hash": last.hash}
                 self._write(self.stamped("pruned", **named))
+                self.has_pruned = True
         except OSError as error:
             logger.warning("audit: old files stay: %s", error)
 

@@ -32,6 +32,7 @@ class AuditFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = 0
+        self.is_torn = False
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         self.fd = os.open(path, flags, 0o600)
         if fcntl is not None:
@@ -44,9 +45,16 @@ class AuditFile:
             while done < len(line):
                 done += os.write(self.fd, line[done:])
         except OSError:
-            os.ftruncate(self.fd, self.size)
+            self._cut_back()
             raise
         self.size += len(line)
+
+    def _cut_back(self) -> None:
+        """Remove a part of a line; a file where that fails is given up, since the next line would be joined to it."""
+        try:
+            os.ftruncate(self.fd, self.size)
+        except OSError:
+            self.is_torn = True
 
     def sync(self) -> None:
         """Wait until everything written is on the disk."""

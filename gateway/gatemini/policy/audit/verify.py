@@ -105,10 +105,13 @@ def verify(files: Iterable[Path], *, heads: Iterable[str] = (), anchors: Iterabl
     paths = sorted(files)
     report = Report(files=len(paths))
     pruned: dict[str, _Line] = {}
-    named = [*anchors, *(join for path in paths for join in _joins(path))]
+    outside = list(anchors)
+    joins = [join for path in paths for join in _joins(path)]
     known = _Known(defaultdict(dict), {head.lower() for head in heads})
-    for head in named:
-        known.lines[head.instance][head.seq] = head.hash
+    for head in (*joins, *outside):
+        if known.lines[head.instance].setdefault(head.seq, head.hash) != head.hash:
+            what = f"record {head.seq} of instance {head.instance} is known with two hashes: it was replaced"
+            report.findings.append(Finding("", 0, what))
     open_intents: dict[str, dict[int, _Line]] = defaultdict(dict)
     by_instance: dict[str, list[_Part]] = defaultdict(list)
     for path in paths:
@@ -121,7 +124,14 @@ def verify(files: Iterable[Path], *, heads: Iterable[str] = (), anchors: Iterabl
     report.instances = len(by_instance)
     for parts in by_instance.values():
         report.findings += _in_order(parts, pruned, report)
-    report.findings += _outside(known, named, by_instance, pruned)
+    anchored = _anchored(outside, known)
+    covered = [line for line in pruned.values() if line.seq <= anchored.get(line.instance, 0)]
+    report.findings += _missing(known, joins, by_instance, list(pruned.values()))
+    report.findings += _missing(known, outside, by_instance, covered)
+    report.findings += [
+        Finding("", 0, f"no line has the hash {head}: the log was cut or replaced")
+        for head in sorted(known.heads - known.heads_met)
+    ]
     report.unfinished = [
         Unfinished(instance, seq, line.time, line.tool)
         for instance, lines in open_intents.items()
@@ -256,30 +266,37 @@ def _continues(part: _Part, first: _Line, before: _Part, last: _Line) -> Iterato
         yield Finding(name, before.lines, "ends without a seal although another file follows")
 
 
-def _outside(
-    known: _Known,
-    named: Iterable[Head],
-    by_instance: Mapping[str, list[_Part]],
-    pruned: Mapping[str, _Line],
+def _anchored(outside: Iterable[Head], known: _Known) -> dict[str, int]:
+    """Return the last record of each instance that an anchor vouches for, with all records before it."""
+    found: dict[str, int] = {}
+    for head in outside:
+        if (head.instance, head.seq) in known.met:
+            found[head.instance] = max(found.get(head.instance, 0), head.seq)
+    return found
+
+
+def _missing(
+    known: _Known, named: Iterable[Head], by_instance: Mapping[str, list[_Part]], pruned: Iterable[_Line]
 ) -> Iterator[Finding]:
-    """Check what start records, anchors and `--head` name against what is there."""
-    newest_pruned = max(pruned, default="")  # `keep` deletes the oldest files first, by name
-    files = {(head.instance, head.seq): head.file for head in named}
-    for instance, lines in known.lines.items():
-        parts = by_instance.get(instance, [])
-        first = min((p.first.seq for p in parts if p.first), default=0)
+    """Check lines that are known from elsewhere; those in files that a record of `pruned` names may be gone.
+
+    `keep` deletes the oldest files first, by name. For what anchors know, only records that an anchor vouches for
+    excuse a line: anybody can add a file with a gateway of its own that claims to have deleted others.
+    """
+    pruned = list(pruned)
+    newest = max((line.file for line in pruned), default="")
+    deleted: dict[str, int] = defaultdict(int)
+    for line in pruned:
+        deleted[line.of] = max(deleted[line.of], line.last)
+    for head in sorted(set(named), key=lambda head: (head.file, head.instance, head.seq)):
+        parts = by_instance.get(head.instance, [])
         last = max((p.last.seq for p in parts if p.last), default=0)
-        for seq in sorted(lines):
-            deleted = seq < first or (not parts and "" < files[instance, seq] <= newest_pruned)
-            if (instance, seq) in known.met or deleted or any(p.finding for p in parts):
-                continue
-            name = parts[-1].path.name if parts else ""
-            what = f"record {seq} of instance {instance} is known from outside its files, "
-            if seq <= last:
-                yield Finding(name, 0, what + "with another hash: it was replaced")
-            else:
-                yield Finding(
-                    name, 0, what + (f"they end at {last}" if last else "they are missing") + ": cut"
-                )
-    for head in sorted(known.heads - known.heads_met):
-        yield Finding("", 0, f"no line has the hash {head}: the log was cut or replaced")
+        excused = head.seq <= deleted[head.instance] or (not parts and "" < head.file <= newest)
+        if (head.instance, head.seq) in known.met or excused or any(p.finding for p in parts):
+            continue
+        what = f"record {head.seq} of instance {head.instance} is known from outside its files, "
+        name = parts[-1].path.name if parts else ""
+        if head.seq <= last:
+            yield Finding(name, 0, what + "and is not there as it was: it was replaced or deleted")
+        else:
+            yield Finding(name, 0, what + (f"they end at {last}" if last else "they are missing") + ": cut")

@@ -6,7 +6,7 @@ import hashlib
 from datetime import datetime
 
 from gatemini.config.model.policy import PolicyConfig, Rule
-from gatemini.model import Json, Tool
+from gatemini.model import Json
 from gatemini.policy.budgets import Counts
 from gatemini.policy.decision import Ask, Decision, stricter
 from gatemini.policy.facts import CallFacts, Hints
@@ -42,6 +42,8 @@ class CompiledRule:
         """Whether it is about every client at any time."""
         self.conditional = bool(self._arguments) or self._when is not None
         """Whether it depends on arguments, or on what an expression says."""
+        self.when_of_client = self._when is not None and self._when.of_client and not self._arguments
+        """Whether it depends on an expression that has one value for all calls of a tool by a client."""
 
     def covers(self, names: tuple[str, ...], tags: tuple[str, ...], hints: Hints) -> bool:
         """Whether it is about this tool."""
@@ -73,9 +75,11 @@ class CompiledRule:
                 return found
             if found is Match.DOUBT:
                 result = found
-        if self._when is not None and not self._when(facts.arguments, self._variables(facts, counts)):
-            return Match.NO
-        return result
+        return result if self.holds(facts, counts) else Match.NO
+
+    def holds(self, facts: CallFacts, counts: Counts) -> bool:
+        """Whether the expression holds; without one it does. Raises WhenFailed."""
+        return self._when is None or self._when(facts.arguments, self._variables(facts, counts))
 
     def _variables(self, facts: CallFacts, counts: Counts) -> Json:
         """What the expression names beside `args`."""
@@ -112,6 +116,7 @@ def _client(who: Principal) -> Json:
         "name": who.client,
         "scopes": sorted(who.scopes),
         "transport": who.transport,
+        "claims": dict(who.claims),
     }
 
 
@@ -168,7 +173,7 @@ class Rules:
             try:
                 match = rule.matches(facts, counts)
             except WhenFailed as failure:
-                return Decision("deny", rule.name, f"its `when` could not be evaluated: {failure}")
+                return _failed(rule, failure)
             if match is Match.YES:
                 decision = rule.decision
                 break
@@ -176,22 +181,38 @@ class Rules:
                 doubtful = rule.decision if doubtful is None else stricter(doubtful, rule.decision)
         return decision if doubtful is None else stricter(decision, doubtful)
 
-    def possible(self, tool: Tool, hints: Hints, who: Principal, at: float) -> Decision:
-        """Return the least strict decision that some arguments could get: deny where none could be allowed."""
-        if self.config.read_only and not hints.read_only:
+    def possible(self, facts: CallFacts) -> Decision:
+        """Return the least strict decision that the call could get with other arguments: deny where with none."""
+        if self.config.read_only and not facts.hints.read_only:
             return NOT_READ_ONLY
         asks: Decision | None = None
         decision = self.default
-        for rule in self.covering(tool.backend, tool.name, tool.qualified, tool.tags, hints):
-            action = rule.rule.action
-            if (rule.conditional and action == "deny") or not rule.concerns(who, at):
+        for rule in self.of_call(facts):
+            if not rule.concerns(facts.who, facts.at):
                 continue
-            if action == "ask" and rule.conditional:
+            conditional = rule.conditional
+            if rule.when_of_client:
+                try:
+                    if not rule.holds(facts, NO_CALLS):
+                        continue
+                except WhenFailed as failure:
+                    return _failed(rule, failure)
+                conditional = False
+            if conditional and rule.rule.action == "deny":
+                continue
+            if conditional and rule.rule.action == "ask":
                 asks = asks or rule.decision
                 continue
             decision = rule.decision
             break
         return asks if asks is not None and decision.action == "deny" else decision
+
+
+NO_CALLS = Counts()
+
+
+def _failed(rule: CompiledRule, failure: WhenFailed) -> Decision:
+    return Decision("deny", rule.name, f"its `when` could not be evaluated: {failure}")
 
 
 def _local(at: float) -> datetime:

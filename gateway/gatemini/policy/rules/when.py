@@ -17,7 +17,7 @@ TEXT_CHARS = 1 << 20
 """The most characters in all arguments together."""
 _LOOPS = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|filter|map|sortBy|transform\w+)\s*\(")
 
-_NAMES = re.compile(r"\b(?:tool|client|session|now)\b")
+_NAMES = re.compile(r"\b(?:args|tool|client|session|now)\b")
 
 
 class WhenFailed(Exception):
@@ -34,7 +34,9 @@ class When:
     def __init__(self, text: str) -> None:
         self._evaluate = compile_expression(text)
         self.names = frozenset(_NAMES.findall(text))
-        """The variables beside `args` that it may name."""
+        """The variables that it may name."""
+        self.of_client = self.names.isdisjoint({"args", "session"})
+        """Whether it has one value for all calls of a tool by a client at a time."""
         self._most_values = int(STEPS ** (1 / max(1, len(_LOOPS.findall(text)))))
 
     def __call__(self, arguments: Json, variables: Json) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from gatemini.discovery.embedding import Embedding
 from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.search.ranked import Meaning
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.errors import InvalidRequest
 from gatemini.model import Json, Tool
 from gatemini.policy.visibility import Listing
@@ -43,14 +44,14 @@ class Catalog:
         index: SearchIndex,
         tracker: Tracker,
         known: BackendFacts,
-        names: Callable[[], list[str]],
+        configured: Callable[[], Collection[str]],
         embedding: Embedding,
     ) -> None:
         self._registry = registry
         self._index = index
         self._tracker = tracker
         self._known = known
-        self._names = names
+        self._configured = configured
         self._embedding = embedding
         self._sizes: dict[str, int] = {}
         registry.listen(self._measure)
@@ -115,7 +116,8 @@ class Catalog:
     def inventory(self, registry: Registry | None = None) -> list[tuple[str, int]]:
         """Return every backend with its number of tools: from the cache until it is live, else 0."""
         shown = self._registry if registry is None else registry
-        return [(name, len(shown.backend_tools(name))) for name in self._names()]
+        names = sorted({*self._configured(), *shown.backends()} - {COMPOSITE_BACKEND})
+        return [(name, len(shown.backend_tools(name))) for name in names]
 
     def catalog_bytes(self) -> int:
         """Return the bytes of every tool's full definition, which a client without a gateway would load."""

@@ -19,7 +19,9 @@ CLIENT_SPEAKS_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Client:
+class Client:
+    """What one client can answer; `ask` sends it requests outside of its calls."""
+
     can: Json
     ask: AskFn | None
 
@@ -38,7 +40,7 @@ class ConnectedClients(Clients):
     def __init__(self, *, expected: bool | None) -> None:
         self._expected = bool(expected)
         self._promised = OF_LATER_CLIENTS if expected is None else {}
-        self._known: dict[str, _Client] = {}
+        self._known: dict[str, Client] = {}
         self._levels: dict[str, str] = {}
         self._spoken = anyio.Event()
 
@@ -46,7 +48,7 @@ class ConnectedClients(Clients):
         """Record a client's capabilities; `ask` sends it requests outside of calls, where its protocol revision has a
         way.
         """
-        self._known[session] = _Client(can, ask)
+        self._known[session] = Client(can, ask)
         self._spoken.set()
 
     def forget(self, session: str) -> None:
@@ -58,6 +60,9 @@ class ConnectedClients(Clients):
         """Note the log level of a client; return the one at which backends log for all of them."""
         self._levels[session] = level
         return min(self._levels.values(), key=LEVELS.index)
+
+    def of(self, session: str | None) -> Clients:
+        return self if session is None else _OneClient(self, session)
 
     async def can(self) -> Json:
         """Return every capability that at least one client has, and what is promised of later ones."""
@@ -72,15 +77,37 @@ class ConnectedClients(Clients):
 
     async def ask(self, method: str, params: Json) -> Json:
         """Answer `roots/list` from the only client there is; refuse any other method, which needs an open call."""
+        return await self.ask_one_of(list(self._known.values()), method, params)
+
+    def known(self, session: str) -> list[Client]:
+        """Return the client of a session, if it has announced itself."""
+        return [self._known[session]] if session in self._known else []
+
+    async def ask_one_of(self, clients: list[Client], method: str, params: Json) -> Json:
         if method != ROOTS:
             raise RpcError(
                 METHOD_NOT_FOUND, f"{method} is passed on to a client only while a call of it is open"
             )
-        able = [client for client in self._known.values() if "roots" in client.can]
+        able = [client for client in clients if "roots" in client.can]
         if not able:
             raise RpcError(METHOD_NOT_FOUND, f"the gateway's client does not answer {ROOTS}")
-        if len(self._known) > 1 or able[0].ask is None:
+        if len(clients) > 1 or able[0].ask is None:
             raise RpcError(
                 INTERNAL_ERROR, f"{ROOTS} is passed on to this client only while a call of it is open"
             )
         return await able[0].ask(method, params)
+
+
+class _OneClient(Clients):
+    """The client of the session that a dedicated instance serves: its roots are answered outside of calls too."""
+
+    def __init__(self, clients: ConnectedClients, session: str) -> None:
+        self._clients = clients
+        self._session = session
+
+    async def can(self) -> Json:
+        """Return the capabilities of this client; an instance is started by its call, so it has announced them."""
+        return next((client.can for client in self._clients.known(self._session)), {})
+
+    async def ask(self, method: str, params: Json) -> Json:
+        return await self._clients.ask_one_of(self._clients.known(self._session), method, params)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio.to_thread
@@ -38,23 +38,19 @@ class Registration:
     """Names in the configuration, disabled backends included."""
     spaces: frozenset[str] = frozenset()
     """Namespaces and aliases in the configuration, those of disabled backends included."""
-    owners: dict[str, str] = field(default_factory=dict)
-    """Dynamic backend → the session that registered it for itself alone."""
-    _dynamic: set[str] = field(default_factory=set)
     _changing: dict[str, str] = field(default_factory=dict)
     """Names that a call is registering or deregistering now, and which of the two."""
 
     def set_configured(self, names: Iterable[str], spaces: Iterable[str]) -> None:
         """Set the names of a changed configuration: its backends are no longer dynamic."""
         self.configured, self.spaces = frozenset(names), frozenset(spaces)
-        self._dynamic -= self.configured
 
     async def register(
         self, arguments: Any, caller: Caller = NOBODY, who: Principal = principal.NOBODY
     ) -> Json:
         """Return `{"backend","tools":N,"names":[…]}`; on failure what was registered before stays, and nothing else.
 
-        `caller` may be sent a request. Where sessions have backends of their own, only that of `who` finds this one.
+        `caller` may be sent a request. Only the session of `who` finds what is registered, which ends with it.
         """
         given, _ = read_arguments(REGISTER_MANUAL, arguments)
         template = given["manual_call_template"]
@@ -72,58 +68,43 @@ class Registration:
         self._check_owner(name, who)
         self._check_room(name, config.namespace, who)  # the user may have taken minutes to consent
         self._changing[name] = "registered"
-        if who.session:
-            self.owners[name] = who.session
         try:
-            tools = await self.backends.add_and_wait(config)
+            tools = await self.backends.add_and_wait(config, who.session)
         except BackendError as error:
-            if name in self._dynamic:
+            if name in self.backends.registered(who.session):
                 error.hint = f"{error.hint}; the backend that was registered as {name} before runs on"
-            else:
-                self.owners.pop(name, None)
             raise
         finally:
             del self._changing[name]
-        self._dynamic.add(name)
         return {
             "backend": name,
             "tools": len(tools),
             "names": [short_name(t.name) for t in tools[:NAMES_SHOWN]],
         }
 
-    async def end_session(self, session: str) -> None:
-        """Remove what a session has registered for itself alone."""
-        for name in [name for name, owner in self.owners.items() if owner == session]:
-            if name in self._dynamic and name not in self._changing:
-                await self.deregister({"manual_name": name}, replace(principal.NOBODY, session=session))
-
     async def deregister(self, arguments: Any, who: Principal = principal.NOBODY) -> Json:
-        """Return `{"backend","removed":N}`, for dynamic backends only, of those that `who` finds."""
+        """Return `{"backend","removed":N}`, for what the session of `who` has registered only."""
         given, _ = read_arguments(DEREGISTER_MANUAL, arguments)
         name: str = given["manual_name"]
         self._check_free(name)
-        if name not in self._dynamic or not self._is_own(name, who):
+        own = self.backends.registered(who.session)
+        if name not in own:
             if self._is_configured(name):
                 raise RegistrationRefused(
                     f"{name!r} is a configured backend: only dynamic backends are removed here",
                     hint=f"remove it from {self.admission.config_source}",
                 )
-            live = ", ".join(sorted(each for each in self._dynamic if self._is_own(each, who))) or "none"
+            live = ", ".join(own) or "none"
             raise BackendNotFound(f"there is no dynamic backend {name!r}", hint=f"dynamic backends: {live}")
         self._changing[name] = "deregistered"
-        self._dynamic.discard(name)
         try:
             return {"backend": name, "removed": await self.backends.remove(name)}
         finally:
             del self._changing[name]
-            self.owners.pop(name, None)
-
-    def _is_own(self, name: str, who: Principal) -> bool:
-        return self.owners.get(name, who.session) == who.session
 
     def _check_owner(self, name: str, who: Principal) -> None:
         """Raise RegistrationRefused for a name of another session, and for one that the client's grant leaves out."""
-        if not self._is_own(name, who):
+        if self.backends.is_taken(name, who.session):
             raise RegistrationRefused(
                 f"{name!r} is a name that cannot be used now", hint="choose another name"
             )
@@ -140,13 +121,11 @@ class Registration:
             )
         for word in filter(None, (name, namespace)):
             self._check_spelling(word)
-        coming = {other for other, what in self._changing.items() if what == "registered"}
-        others = (self._dynamic | coming) - {name}
+        others = [other for other in self.backends.registered(who.session) if other != name]
         if len(others) >= self.limit:
-            own = [other for other in others if self._is_own(other, who)]
             raise RegistrationRefused(
                 f"{len(others)} dynamic backends are live, the limit (max_dynamic_backends) is {self.limit}",
-                hint=f"deregister_manual one of: {', '.join(sorted(own)) or 'those of other sessions'}",
+                hint=f"deregister_manual one of: {', '.join(others)}",
             )
 
     def _check_spelling(self, word: str) -> None:
@@ -168,7 +147,7 @@ class Registration:
                 )
 
     def _is_configured(self, name: str) -> bool:
-        return name in self.configured or (name not in self._dynamic and name in self.backends.names())
+        return name in self.configured or name in self.backends.configured()
 
     def _check_free(self, name: str) -> None:
         if name in self._changing:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -63,6 +64,7 @@ class _Call:
     progress: Ident | None
     log_level: str | None
     scope: anyio.CancelScope
+    began: float = field(default_factory=time.monotonic)
 
 
 class Shortcut:
@@ -103,6 +105,10 @@ class Shortcut:
     @property
     def in_flight(self) -> int:
         return len(self._open)
+
+    def began(self) -> Iterator[float]:
+        """Yield when each call in flight began, by the monotonic clock."""
+        return (call.began for call in self._open.values())
 
     def takes(self, line: bytes) -> bool:
         """Look at a line from the client; return True when it is served here."""

@@ -18,11 +18,19 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    jsonrpc_message_adapter,
+)
 
 from gatemini.protocol.stdio.descriptors import Wire
 from gatemini.protocol.stdio.line_writer import LineWriter
 from gatemini.protocol.stdio.shortcut import Shortcut
+from gatemini.proxy.lines import look
 
 logger = logging.getLogger(__name__)
 
@@ -174,13 +182,28 @@ async def _deliver_unusual(text: str, incoming: Receives, answers: LineWriter) -
         written = json.dumps(parsed, ensure_ascii=False)
         # Some clients cut a text inside a character: half of a surrogate pair is left.
         whole = written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError) as exc:
         logger.warning("not JSON: %.200r", text)
+        await _refuse_unreadable(text, isinstance(exc, RecursionError), incoming, answers)
         return
     try:
         await incoming.send(SessionMessage(jsonrpc_message_adapter.validate_json(whole, by_name=False)))
     except ValueError:
         await _refuse(parsed, incoming, answers)
+
+
+async def _refuse_unreadable(text: str, deep: bool, incoming: Receives, answers: LineWriter) -> None:
+    """Answer a line that cannot be parsed, under its id where its beginning or end tells that."""
+    found = next(iter(look(text.encode("utf-8", "replace"))), {})
+    ident = found.get("id")
+    if not isinstance(ident, str | int) or isinstance(ident, bool):
+        ident = None
+    reason = "the line is JSON that is nested too deeply" if deep else "the line is not valid JSON"
+    if ident is not None and "method" not in found:  # the beginning of an answer
+        error = ErrorData(code=PARSE_ERROR, message=reason)
+        await incoming.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=ident, error=error)))
+    else:
+        await answers.send(_refusal(ident, reason, PARSE_ERROR))
 
 
 async def _refuse(parsed: Any, incoming: Receives, answers: LineWriter) -> None:
@@ -197,8 +220,8 @@ async def _refuse(parsed: Any, incoming: Receives, answers: LineWriter) -> None:
         await incoming.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=ident, error=error)))
 
 
-def _refusal(ident: str | int | None, message: str) -> bytes:
-    error = {"code": INVALID_REQUEST, "message": message}
+def _refusal(ident: str | int | None, message: str, code: int = INVALID_REQUEST) -> bytes:
+    error = {"code": code, "message": message}
     return json.dumps({"jsonrpc": "2.0", "id": ident, "error": error}).encode() + b"\n"
 
 

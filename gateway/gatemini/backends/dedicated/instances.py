@@ -9,15 +9,18 @@ import anyio.abc
 
 from gatemini.backends.actor import Backend
 from gatemini.config.model.schema import BackendConfig
+from gatemini.config.session_values import needs_session
 from gatemini.errors import BackendBusy
 
 
 class Instances:
     """The running instances of one dedicated backend."""
 
-    def __init__(self, config: BackendConfig, make: Callable[[BackendConfig], Backend]) -> None:
+    def __init__(self, config: BackendConfig, make: Callable[[str | None], Backend]) -> None:
         self._config = config
         self._make = make
+        """Makes an instance, with the values of a session where the configuration names some."""
+        self._by_session = needs_session(config)
         self._idle: list[Backend] = []
         self._leased: dict[str, Backend] = {}
         """Instances by session; none is ever leased to another one."""
@@ -68,7 +71,7 @@ class Instances:
         while session not in self._leased:
             freed = self._freed
             if self._idle or self._room:
-                self._leased[session] = self._idle.pop(0) if self._idle else self._started()
+                self._leased[session] = self._idle.pop(0) if self._idle else self._started(session)
                 self._fill()
                 break
             with anyio.move_on_at(give_up) as wait:
@@ -101,13 +104,15 @@ class Instances:
         """How many more instances may run."""
         return self._config.pool.max_instances - len(self.instances)
 
-    def _started(self) -> Backend:
-        backend = self._make(self._config)
+    def _started(self, session: str | None = None) -> Backend:
+        backend = self._make(session)
         if self._tasks is not None:
             self._tasks.start_soon(backend.run)
         return backend
 
     def _fill(self) -> None:
-        """Start instances until `min_idle` are idle."""
+        """Start instances until `min_idle` are idle: none where each session's differs."""
+        if self._by_session:
+            return
         for _ in range(min(self._config.pool.min_idle - len(self._idle), self._room)):
             self._idle.append(self._started())

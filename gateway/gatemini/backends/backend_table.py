@@ -1,0 +1,93 @@
+"""The backends of one gateway by name, and what is known of each without asking it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+
+from gatemini.backends.actor import Backend
+from gatemini.backends.dedicated.instances import Instances
+from gatemini.backends.snapshot import measure_memory, status_of
+from gatemini.backends.status import BackendStatus, State
+from gatemini.config.model.schema import BackendConfig, HealthConfig
+from gatemini.errors import BackendNotFound
+
+NO_SESSION = ""
+"""The owner of a registered backend whose session has ended: it is being stopped."""
+
+
+class BackendTable:
+    """Backends by name, with the instances of dedicated ones."""
+
+    def __init__(self, health: HealthConfig) -> None:
+        self._health = health
+        self._backends: dict[str, Backend] = {}
+        self._instances: dict[str, Instances] = {}
+        self.owners: dict[str, str] = {}
+        """Registered backends, and the sessions that have registered them."""
+        self._waits: dict[str, str] = {}
+        """Backends with an incomplete configuration, and what is missing: `apply` completes it."""
+
+    def names(self, session: str | None = None) -> list[str]:
+        """Return the names of all backends; with a session of those that it may use."""
+        if session is None:
+            return sorted(self._backends)
+        return sorted(self._backends.keys() - self.of_others(session))
+
+    def configured(self) -> set[str]:
+        """Return the backends that no session has registered."""
+        return self._backends.keys() - self.owners.keys()
+
+    def registered(self, session: str) -> list[str]:
+        """Return the backends that a session has registered."""
+        return sorted(name for name, owner in self.owners.items() if owner == session)
+
+    def is_taken(self, name: str, session: str) -> bool:
+        """Whether another session that still lasts has registered a backend of this name."""
+        return self.owners.get(name, session) not in (session, NO_SESSION)
+
+    def of_others(self, session: str) -> frozenset[str]:
+        """Return the backends that other sessions have registered: they do not exist for this one."""
+        if not self.owners:
+            return frozenset()
+        return frozenset(name for name, owner in self.owners.items() if owner != session)
+
+    def config(self, name: str) -> BackendConfig:
+        return self._find(name).config
+
+    def state(self, name: str) -> State | None:
+        backend = self._backends.get(name)
+        return backend.state if backend else None
+
+    def error(self, name: str) -> str | None:
+        backend = self._backends.get(name)
+        return self._waits.get(name) or (backend.error.message if backend and backend.error else None)
+
+    def status(self, name: str) -> BackendStatus:
+        status, instances = status_of(self._find(name)), self._instances.get(name)
+        if name in self._waits:
+            status = replace(status, error=self._waits[name])
+        if instances is None:
+            return status
+        return replace(status, instances=len(instances.instances), idle_instances=instances.idle)
+
+    def statuses(self, session: str | None = None) -> list[BackendStatus]:
+        return [self.status(name) for name in self.names(session)]
+
+    async def measure_new(self) -> None:
+        """Measure the memory of all children now if one has never been measured."""
+        if any(b.pid is not None and b.memory.rss is None for b in self._running()):
+            await measure_memory(self._running())
+
+    def _running(self) -> list[Backend]:
+        """All backends and all instances of dedicated ones."""
+        return [*self._backends.values(), *(b for i in self._instances.values() for b in i.instances)]
+
+    def _find(self, name: str) -> Backend:
+        backend = self._backends.get(name)
+        if backend is None:
+            known = sorted(self.configured())
+            close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
+            raise BackendNotFound(f"there is no backend {name!r}", hint=hint)
+        return backend
