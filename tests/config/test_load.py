@@ -232,11 +232,7 @@ def test_wrong_sections_fall_back_to_defaults_and_say_so(load: Load) -> None:
         "policy: {default: denied}\n",
         "policy: {rules: [{tool: [a.b], action: deny}]}\n",
         "polcy: {default: deny}\n",
-<<<<<<< HEAD
-        "profile: loked\n",
-=======
         "profile: lokced\n",
->>>>>>> policy
         "secrets: {strickt: true}\n",
         "strict: true\n",
         "registration: {stdio: '${NO}'}\n",

@@ -304,7 +304,8 @@ class Manager(BackendTable):
                     continue
                 if outcome := await fall_back(call, own, error, self._backends, self._instance):
                     return outcome
-                raise self._with_cause(backend, error) from error
+                self._raise_what_waits(backend, error)
+                raise
 
     async def read(
         self,
@@ -345,19 +346,19 @@ class Manager(BackendTable):
             except BackendError as error:
                 if self._replaced(backend, error, deadline, repeatable=repeatable):
                     continue
-                raise self._with_cause(name, error) from error
+                self._raise_what_waits(name, error)
+                raise
 
     def _replaced(self, used: Backend, error: BackendError, end: float, *, repeatable: bool = False) -> bool:
         """Whether a new configuration replaced the backend meanwhile, so that the new one is used."""
         replaced = self._backends.get(used.config.name, used) is not used
         return replaced and (repeatable or not error.sent) and time.monotonic() < end
 
-    def _with_cause(self, name: str, error: BackendError) -> BackendError:
-        """The error; of a backend with an incomplete configuration one that names what is missing."""
-        if not isinstance(error, BackendStarting) or name not in self._waits:
-            return error
-        text = f"{name} {self._waits[name]}; the time for this call is over"
-        return BackendStarting(text, hint=error.hint)
+    def _raise_what_waits(self, name: str, error: BackendError) -> None:
+        """Raise what is missing, where a backend did not start because its configuration is incomplete."""
+        if isinstance(error, BackendStarting) and name in self._waits:
+            text = f"{name} {self._waits[name]}; the time for this call is over"
+            raise BackendStarting(text, hint=error.hint) from error
 
     async def _instance(self, backend: Backend, caller: Caller, deadline: float) -> Backend:
         """The instance that serves the caller's session; a backend that is not dedicated serves all."""
