@@ -50,7 +50,7 @@ def _no_json(constant: str) -> Any:
 @pytest.mark.parametrize(
     ("line", "ident"),
     [
-        (b'{"jsonrpc":"2.0","id":7,"method":"ping"', None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping"', 7),
         (b'{"jsonrpc":"2.0","id":"a\\"b","method":5}', 'a"b'),
         (b'{"jsonrpc":"2.0","id":7,"method":5}', 7),
         (b'[{"jsonrpc":"2.0","id":7,"method":5}, 5, []]', 7),

@@ -121,11 +121,11 @@ def test_a_change_of_each_kind_at_any_of_ten_thousand_records_is_found(
     copy: list[Path], change: Callable[[Lines, int, random.Random], None]
 ) -> None:
     HEAD[copy[-1].name] = head_of(copy)
-    for seed in range(1500):
+    for seed in range(150):
         assert changed(copy, change, random.Random(seed)).findings, seed
 
 
-@pytest.mark.long
+@pytest.mark.load
 @pytest.mark.parametrize("part", range(20))
 def test_each_byte_of_ten_thousand_records_is_protected(log: list[Path], part: int, tmp_path: Path) -> None:
     """Each record is changed at each of its bytes, with the two records after it as its file."""
