@@ -58,6 +58,18 @@ def test_a_call_is_listed_approved_and_made_once(home: Home, client: ProxyClient
     assert text_of(client, client.call("ledger.write", key="a\u202eb")).startswith("ApprovalPending")
 
 
+def test_long_arguments_are_shown_whole_on_request(home: Home, client: ProxyClient) -> None:
+    text_of(client, client.call("ledger.write", key="x" * 100_000 + "END"))
+    (waits,) = listed(home)
+    short = approve(home).stdout
+    assert len(short) < 5000
+    assert f"all of it: gatemini approve {waits['id']} --whole" in short
+    assert "98,00" in short
+    whole = approve(home, waits["id"], "--whole").stdout
+    assert 'END"\n  rule: policy.rules[0]' in whole
+    assert len(listed(home)) == 1
+
+
 def test_a_denied_call_stays_out(home: Home, client: ProxyClient) -> None:
     text_of(client, client.call("ledger.write", key="a"))
     (waits,) = listed(home)

@@ -102,6 +102,24 @@ def test_what_is_written_of_a_session_is_for_its_user_alone_and_gone_with_it(hom
     until(lambda: not list(kept.rglob("*.journals")), "the journal is removed")
 
 
+def test_a_locked_daemon_seals_what_it_writes_and_the_next_one_reads_it(home: Home) -> None:
+    home.write_config(profile="locked")
+    home.config.chmod(0o600)
+    client = home.client()
+    client.greet()
+    code = "return (await results.save(['a value to hide'])).handle"
+    result = client.answer(client.chain(code))["result"]
+    chain, handle = result["_meta"]["gatemini/chain"]["id"], client.value(client.sent[-1])
+    [journals] = (home.root / "state" / "gatemini" / "sessions").rglob("*.journals")
+    assert chain.encode() not in journals.read_bytes()
+    kill(home)
+    assert client.value(client.chain(f"// @resume {chain}\n{code}")) == handle
+    assert client.value(client.chain("return (await results.save(['a value to hide'])).handle"))
+    assert home.run("stop", "-c", str(home.config)).returncode == 0
+    [kept] = (home.root / "state" / "gatemini" / "sessions").rglob("results")
+    assert b"a value to hide" not in kept.read_bytes()
+
+
 def test_a_killed_daemon_loses_results_and_says_so(home: Home) -> None:
     client = home.client()
     client.greet()

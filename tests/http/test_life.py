@@ -19,6 +19,7 @@ import pytest
 
 from fixtures.certificates import self_signed, signed
 from fixtures.daemons import GATEMINI, MODERN, Home, until
+from fixtures.http_gateway import messages, result
 
 HEADERS = {
     "accept": "application/json, text/event-stream",
@@ -100,7 +101,7 @@ def test_a_wrong_key_of_the_section_stops_the_start(home: Home) -> None:
 def test_on_loopback_without_authentication_it_serves_and_warns_and_status_finds_it(home: Home) -> None:
     home.write_config(http={"listen": "127.0.0.1:0", "drain_delay": "10ms"})
     with server(home) as process:
-        assert process.post(chain("return 1;")).json()["result"]["content"][0]["text"] == "1"
+        assert result(process.post(chain("return 1;")))["content"][0]["text"] == "1"
         for words in (("status",), ("status", "--all")):
             found = json.loads(home.run(*words, "--json", "-c", str(home.config)).stdout)["daemons"]
             assert [each["http"]["url"] for each in found] == [process.url]
@@ -129,7 +130,7 @@ def test_on_sigterm_it_says_so_finishes_what_runs_and_takes_no_more(home: Home) 
         until(lambda: process.post(chain("return 1;", "b")).status_code == 503, "no new chains")
         running.join()
         process.process.wait(60)
-    assert answers[0].json()["result"]["content"][0]["text"] == "done"
+    assert result(answers[0])["content"][0]["text"] == "done"
     assert home.writes() == ["a", "b"]
 
 
@@ -146,11 +147,11 @@ def test_what_is_cut_off_at_the_end_is_resumed_after_a_restart(home: Home) -> No
         process.process.send_signal(signal.SIGTERM)
         process.process.wait(60)
         running.join()
-        told = answers[0].json()["error"]["message"]
+        told = messages(answers[0])[-1]["error"]["message"]
         assert told.startswith("the gateway is stopping")
     with server(home) as process:
         ident = told.partition("// @resume ")[2].split("`")[0]
-        again = process.post(chain(f"// @resume {ident}\n{code}")).json()["result"]
+        again = result(process.post(chain(f"// @resume {ident}\n{code}")))
         assert again["content"][0]["text"].startswith("done"), again
     assert home.writes() == ["a"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -15,7 +16,7 @@ import anyio.abc
 import pytest
 
 from fixtures.daemons import LEDGER
-from fixtures.http_gateway import Served, result, served, text, until
+from fixtures.http_gateway import BOTH, Served, result, served, text, until
 from gatemini.config.model.http.server import HttpConfig
 from gatemini.http import body
 from gatemini.http.network import connections
@@ -201,6 +202,30 @@ async def test_a_client_that_never_finishes_its_header_or_body_is_cut_off(
             await stream.send(head + b"content-type: application/json\r\ncontent-length: 99999999\r\n\r\n{")
             assert (await rest(stream)).startswith(b"HTTP/1.1 413")
         await until(lambda: gateway.server.connections == 0)
+
+
+async def test_a_client_that_reads_nothing_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.3)
+    async with served(tmp_path) as gateway:
+        message, headers = gateway.modern("tools/list")
+        content = json.dumps(message).encode()
+        fields = {"Host": "localhost", "Accept": BOTH, "Content-Type": "application/json", **headers}
+        fields["Content-Length"] = str(len(content))
+        lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        request = f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + content
+        async with raw(gateway) as stream, anyio.create_task_group() as tasks:
+
+            async def write() -> None:
+                with contextlib.suppress(anyio.BrokenResourceError):
+                    while True:
+                        await stream.send(request)
+
+            tasks.start_soon(write)
+            await until(lambda: gateway.server.connections == 1)
+            await until(lambda: gateway.server.connections == 0, seconds=60)
+            tasks.cancel_scope.cancel()
 
 
 @pytest.mark.proves("http.max_connections")

@@ -213,6 +213,17 @@ async def test_refs_in_the_value_are_reported(run):
     assert end.refs == ["res_1", "res_2"]
 
 
+@pytest.mark.long
+async def test_a_returned_array_of_too_many_holes_is_too_large_and_takes_little_memory(module_cache):
+    small = Sandbox(Limits(value_bytes=8_000_000, memory_mb=64), cache_dir=module_cache, isolation="thread")
+    small.warm()
+    try:
+        end = await Runner(small)("return Array(2.4e6);")
+        assert end.error.limit == "limit.value"
+    finally:
+        small.close()
+
+
 async def test_a_value_over_its_limit_fails_with_the_limit(module_cache):
     small = Sandbox(Limits(value_bytes=1000), cache_dir=module_cache, isolation="thread")
     for code in (

@@ -45,11 +45,11 @@ def approve(
     if watch:
         return _watch(config, whole=whole)
     places = _places(config)
-    found, reached = _opened(places, watch=False)
+    found, reached = _opened(places, watch=False, whole=whole)
     if not ids:
-        return _list(found, reached, whole=whole, as_json=as_json)
+        return _list(found, reached, as_json=as_json)
     if whole:
-        _show([_named(found, ident) for ident in ids], whole=True)
+        _show([_named(found, ident) for ident in ids])
         return shell.OK
     chosen = [_named(found, ident) for ident in ids]
     decided = [_decide(each, granted=not deny) for each in chosen]
@@ -87,12 +87,12 @@ def _ask(place: Place, command: str, **arguments: Any) -> dict[str, Any] | None:
         raise DaemonRefused(str(silent)) from None
 
 
-def _opened(places: Sequence[Place], *, watch: bool) -> tuple[list[Open], bool]:
+def _opened(places: Sequence[Place], *, watch: bool, whole: bool) -> tuple[list[Open], bool]:
     """All open approvals, those of one chain together; and whether any gateway was reached."""
     found: list[Open] = []
     reached = False
     for place in places:
-        told = _ask(place, "approvals", watch=watch)
+        told = _ask(place, "approvals", watch=watch, whole=whole)
         if told is None:
             continue
         reached = True
@@ -100,11 +100,11 @@ def _opened(places: Sequence[Place], *, watch: bool) -> tuple[list[Open], bool]:
     return sorted(found, key=lambda each: each.group), reached
 
 
-def _list(found: list[Open], reached: bool, *, whole: bool, as_json: bool) -> int:
+def _list(found: list[Open], reached: bool, *, as_json: bool) -> int:
     if as_json:
         shell.emit({"approvals": [each.told for each in found]})
     elif found:
-        _show(found, whole=whole)
+        _show(found)
         shell.note("approve with `gatemini approve ID`, deny with `gatemini approve ID --deny`")
     elif reached:
         shell.note("no call waits for an approval")
@@ -113,7 +113,7 @@ def _list(found: list[Open], reached: bool, *, whole: bool, as_json: bool) -> in
     return shell.OK if reached else shell.FAILED
 
 
-def _show(found: Sequence[Open], *, whole: bool) -> None:
+def _show(found: Sequence[Open]) -> None:
     """Print approvals; those of one chain stand under one heading, with numbers."""
     for _, group in groupby(found, key=lambda each: each.group):
         calls = list(group)
@@ -121,9 +121,8 @@ def _show(found: Sequence[Open], *, whole: bool) -> None:
         waits = "waits" if any(each.told["waiting"] for each in calls) else "ended, and can be resumed"
         shell.say(f"{chain} {waits}:")
         for number, each in enumerate(calls, 1):
-            text = each.told["whole"] if whole and each.told["whole"] else each.told["text"]
-            shell.say(f"{number}. {each.told['id']}: {text}")
-            if each.told["whole"] and not whole:
+            shell.say(f"{number}. {each.told['id']}: {each.told['text']}")
+            if not each.told["complete"]:
                 shell.say(f"  all of it: gatemini approve {each.told['id']} --whole")
 
 
@@ -163,7 +162,7 @@ def _watch(config: Path | None, *, whole: bool) -> int:
     lines = _Lines()
     later: set[str] = set()
     while True:
-        found, _ = _opened(_places(config), watch=True)
+        found, _ = _opened(_places(config), watch=True, whole=whole)
         new = [each for each in found if each.told["id"] not in later]
         if not new:
             if lines.ended:
@@ -171,7 +170,7 @@ def _watch(config: Path | None, *, whole: bool) -> int:
             lines.wait(LOOK_SECONDS)
             continue
         calls = [each for each in new if each.group == new[0].group]
-        _show(calls, whole=whole)
+        _show(calls)
         shell.say(PROMPT)
         sys.stdout.flush()
         answer = _answer(lines, config, calls)
@@ -192,7 +191,7 @@ def _answer(lines: _Lines, config: Path | None, calls: Sequence[Open]) -> str | 
         if lines.ended:
             return None
         lines.wait(LOOK_SECONDS)
-        found, _ = _opened(_places(config), watch=True)
+        found, _ = _opened(_places(config), watch=True, whole=False)
         if not shown & {each.told["id"] for each in found}:
             shell.say("decided elsewhere")
             return ""

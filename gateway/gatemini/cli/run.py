@@ -132,7 +132,7 @@ def _by_own_gateway(
         hide = redactor(gateway)
 
         def call_done(record: CallRecord) -> None:
-            done(hide.redact(record.tool), record.outcome, record.ms)
+            done(hide.redact(record.tool), hide.redact(record.outcome or ""), record.ms)
 
         surface = gateway.surface(gateway.new_session(local("cli", TERMINAL)), whole=full)
         answer = await surface.call_tool("call_tool_chain", arguments, ChainClient(on_call_done=call_done))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import orjson
 import psutil
 
@@ -33,12 +34,15 @@ DIRECT_SUFFIX = ".direct"
 """Of the socket of a gateway that serves one client without a daemon: KEY-PID.direct, beside the daemon's KEY.sock."""
 
 
-def answer(approvals: Approvals, redactor: Redactor, hello: Hello) -> dict[str, Any]:
-    """Return the answer to one of these commands."""
+async def answer(approvals: Approvals, redactor: Redactor, hello: Hello) -> dict[str, Any]:
+    """Return the answer to one of these commands. With `whole` the list has all of long arguments, too."""
     if hello.control == LIST:
         if hello.arguments.get("watch"):
             approvals.watched()
-        found = [_listed(each, redactor) for each in approvals.opened()]
+        opened, whole = approvals.opened(), bool(hello.arguments.get("whole"))
+        found = await anyio.to_thread.run_sync(
+            lambda: [_listed(each, redactor, whole=whole) for each in opened]
+        )
         return {"ok": True, "approvals": found, "watched": approvals.is_watched}
     if hello.control != DECIDE:
         error = f"this gateway ({__version__}, without a daemon) does not know the command {hello.control}"
@@ -54,9 +58,9 @@ def answer(approvals: Approvals, redactor: Redactor, hello: Hello) -> dict[str, 
     return {"ok": True, "approval": _listed(approval, redactor)}
 
 
-def _listed(approval: Approval, redactor: Redactor) -> dict[str, Any]:
+def _listed(approval: Approval, redactor: Redactor, *, whole: bool = False) -> dict[str, Any]:
     request = approval.request
-    short, complete = description(approval)
+    text, complete = description(approval, whole=whole)
     found: dict[str, Any] = redactor.value(
         {
             "id": approval.id,
@@ -72,8 +76,8 @@ def _listed(approval: Approval, redactor: Redactor) -> dict[str, Any]:
             "waiting": approval.waiting,
             "via": list(approval.ask.via),
             "remember": approval.ask.remember,
-            "text": short,
-            "whole": None if complete else description(approval, whole=True)[0],
+            "text": text,
+            "complete": complete,
         }
     )
     return found
@@ -114,7 +118,9 @@ async def _serve_one(
             line, _ = await first_line(sock)
             hello = read_hello(line)
             if hello is not None and hello.control:
-                await send_line(sock, orjson.dumps(answer(approvals, redactor, hello), default=str) + b"\n")
+                await send_line(
+                    sock, orjson.dumps(await answer(approvals, redactor, hello), default=str) + b"\n"
+                )
     finally:
         places.release()
 

@@ -75,7 +75,7 @@ async def _approvals(daemon: Daemon, hello: Hello) -> dict[str, Any]:
     await daemon.ready.wait()
     if daemon.app is None:
         return {"ok": False, "error": daemon.failure}
-    return console.answer(daemon.app.approvals, daemon.redactor, hello)
+    return await console.answer(daemon.app.approvals, daemon.redactor, hello)
 
 
 def status(daemon: Daemon) -> dict[str, Any]:

@@ -97,8 +97,6 @@ class Daemon:
         self.outdated = ""
         """The version that is installed, where it is not the running one."""
         self.restarting = False
-        self.sealed = False
-        """Whether what is written of sessions is sealed."""
         self._brought = dict(os.environ)
         self._heard = anyio.Event()
         self.ready = anyio.Event()
@@ -149,7 +147,7 @@ class Daemon:
             for problem in app.problems():
                 logger.warning("%s", problem)
             self.answers = SavedAnswers(self.place.hello, app)
-            self.sessions = Sessions(app, self.place, self._report_journals, sealed=self.sealed)
+            self.sessions = Sessions(app, self.place, self._report_journals)
             self.ready.set()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._upkeep)

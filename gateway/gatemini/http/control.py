@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -25,7 +25,7 @@ class Control:
         listener: Listener,
         status: Callable[[], dict[str, Any]],
         stop: Callable[[bool], float],
-        approvals: Callable[[Hello], dict[str, Any]],
+        approvals: Callable[[Hello], Awaitable[dict[str, Any]]],
     ) -> None:
         self._listener = listener
         self._status = status
@@ -61,7 +61,7 @@ class Control:
                 seconds = self._stop(bool(hello.arguments.get("now")))
                 await _send(sock, {"ok": True, "pid": os.getpid(), "drain_seconds": seconds})
             elif hello.control in (console.LIST, console.DECIDE):
-                await _send(sock, self._approvals(hello))
+                await _send(sock, await self._approvals(hello))
             else:
                 text = f"an HTTP server does not take the command {hello.control}"
                 await _send(sock, {"ok": False, "error": text})

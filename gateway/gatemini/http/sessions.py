@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +20,11 @@ import anyio.to_thread
 from mcp.server.lowlevel import Server
 
 from gatemini.daemon.sessions.kept_sessions import KeptSessions
+from gatemini.daemon.sessions.seal import seal_for
 from gatemini.policy.principal import Principal
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.mcp_server import build_server
+from gatemini.proxy.places import Place, socket_folder
 
 if TYPE_CHECKING:
     from gatemini.app import App
@@ -81,7 +84,9 @@ class HttpSessions:
     def __init__(self, app: App, place: str) -> None:
         self._app = app
         self._settings = app.loaded.config.http.sessions
-        self._kept = KeptSessions(place, None)
+        self._kept = KeptSessions(
+            place, seal_for(app.loaded.config, Place(socket_folder(dict(os.environ))[0], place))
+        )
         self._by_key: dict[tuple[str, str], HttpSession] = {}
         self._by_id: dict[str, HttpSession] = {}
         self._restoring = anyio.Lock()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gatemini.policy.approvals.grants import (
     KEPT_SECONDS,
+    MOST_CHARS,
     MOST_OF_SESSION,
     Approval,
     GrantStore,
@@ -188,6 +189,16 @@ def test_the_open_approvals_of_a_session_are_bounded(store: GrantStore) -> None:
     for number in range(MOST_OF_SESSION + 20):
         left_open(store, replace(SUBJECT, digest=str(number)))
     assert len(store.opened()) == MOST_OF_SESSION
+
+
+def test_the_arguments_that_wait_are_bounded_in_size(store: GrantStore) -> None:
+    large = Request(
+        "mail.send", {"body": "x" * (MOST_CHARS // 3)}, "policy.rules[0]", "", "claude", "chain_1"
+    )
+    for number in range(5):
+        approval = store.open(replace(SUBJECT, digest=str(number)), large, ONCE)
+        store.leave(approval, keep=True)
+    assert [approval.subject.digest for approval in store.opened()] == ["3", "4"]
 
 
 NAMES = st.text(max_size=3)

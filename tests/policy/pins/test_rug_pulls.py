@@ -321,12 +321,12 @@ async def test_a_call_that_waits_for_a_server_does_not_reach_one_that_came_back_
 
 async def test_a_prompt_that_is_new_or_changed_is_withheld(server: Server) -> None:
     async with gateway(server, "enforce") as app:
-        await until(lambda: len(app.pinning.statuses()[0].offers) == 1)
+        await until(lambda: len(app.pinning.statuses("")[0].offers) == 1)
         server.said["prompts"][0]["description"] += " And send it."
         server.said["prompts"].append({"name": "exfiltrate", "description": "Send files."})
         server.write()
         await until(lambda: len(app.manager.status("files").offers) == 2)
-        assert app.pinning.statuses()[0].offers == ()
+        assert app.pinning.statuses("")[0].offers == ()
         text, _, _ = await answer(app, "return await files.listResources();")
         assert "exfiltrate" not in text
         found = await app.call_meta_tool("search_tools", {"task_description": "send files exfiltrate review"})
@@ -410,17 +410,22 @@ async def test_a_registered_server_is_pinned_by_its_first_listing(tmp_path: Path
         "registration": {"stdio": "allow", "allow_commands": ["*"]},
     }
     async with running_app(tmp_path, {}, **top) as app:
+        session = app.new_session()
+
+        async def said(name: str, arguments: dict[str, Any]) -> str:
+            return str((await app.call_meta_tool(name, arguments, session))["content"][0]["text"])
+
         template = {"name": "mine", **server.backends["files"]}
-        registered = await app.call_meta_tool("register_manual", {"manual_call_template": template})
-        assert not registered["isError"], registered
-        text, failed, _ = await answer(app, "await mine.read({ path: 'x' })")
-        assert not failed, text
+        assert '"tools":2' in await said("register_manual", {"manual_call_template": template})
+        call = {"code": "await mine.read({ path: 'x' })"}
+        assert '"path":"x"' in await said("call_tool_chain", call)
         another_description(server.said)
         server.write()
         await until(lambda: bool(app.pins.withheld("mine")))
-        text, failed, _ = await answer(app, "await mine.read({ path: 'x' })")
-        assert failed
-        assert "mine.read is denied by its pin: its description changed" in text
+        assert "mine.read is denied by its pin: its description changed" in await said(
+            "call_tool_chain", call
+        )
+        app.end_session(session)
     assert server.calls == ["tool read"]
     assert not (tmp_path / "gatemini.lock.yaml").exists()
 

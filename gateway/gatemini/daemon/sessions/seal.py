@@ -12,11 +12,18 @@ from pathlib import Path
 
 from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
 
+from gatemini.config.model.schema import Config
 from gatemini.processes.own_files import read_own, replace_own
+from gatemini.proxy.places import Place
 
 KEY_BYTES = 32
 
 logger = logging.getLogger(__name__)
+
+
+def seal_for(config: Config, place: Place) -> Seal | None:
+    """Return what seals the sessions of a daemon; None where the profile leaves them as they are."""
+    return Seal(Path(place.folder, f"{place.key}.seal")) if config.profile == "locked" else None
 
 
 class Seal:

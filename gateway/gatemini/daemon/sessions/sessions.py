@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -15,7 +14,7 @@ from gatemini.config.session_values import SessionValues, brought
 from gatemini.config.variables.redaction import is_ordinary
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.sessions.kept_sessions import KeptSessions
-from gatemini.daemon.sessions.seal import Seal
+from gatemini.daemon.sessions.seal import seal_for
 from gatemini.policy.principal import TERMINAL, local
 from gatemini.protocol.client_session import Session
 from gatemini.proxy.places import Place
@@ -35,14 +34,11 @@ class _Known:
 
 
 class Sessions:
-    """The sessions of one daemon. `sealed`: what is written of them is sealed with a key of this place."""
+    """The sessions of one daemon."""
 
-    def __init__(
-        self, app: App, place: Place, report: Callable[[str | None], None], *, sealed: bool = False
-    ) -> None:
+    def __init__(self, app: App, place: Place, report: Callable[[str | None], None]) -> None:
         self._app = app
-        codec = Seal(Path(place.folder, f"{place.key}.seal")) if sealed else None
-        self._kept = KeptSessions(place.key, codec, report)
+        self._kept = KeptSessions(place.key, seal_for(app.loaded.config, place), report)
         self._known: dict[str, _Known] = {}
         self._ended: set[str] = set()
         self._swept = -SWEEP_SECONDS

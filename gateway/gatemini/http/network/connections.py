@@ -1,4 +1,4 @@
-"""Connections of the HTTP server: how many at once, and how long a request's header may take.
+"""Connections of the HTTP server: how many at once, and how long a client may neither write nor read.
 
 uvicorn refuses a connection over its limit only when it has sent a request, and waits for the first header without end.
 """
@@ -13,6 +13,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0
 """How long the header of a request may take, from its first byte or the connection on."""
+UNREAD_SECONDS = 60.0
+"""How long a client may not read what is sent to it."""
 REFUSED_SECONDS = 1.0
 """How long a refused connection stays open for its client to read the refusal."""
 REFUSAL = (
@@ -56,6 +58,7 @@ class BoundedConnection(H11Protocol):
     """One connection; refused at once where there are `limit_concurrency` of them already."""
 
     _timer: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
     _refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -88,6 +91,14 @@ class BoundedConnection(H11Protocol):
             self._wait_for_header()
         super().on_response_complete()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_unread()
+
     def eof_received(self) -> None:
         if self._refused:
             self.transport.close()
@@ -96,6 +107,7 @@ class BoundedConnection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._stop_unread()
         if not self._refused:
             super().connection_lost(exc)
 
@@ -111,6 +123,11 @@ class BoundedConnection(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _too_slow(self) -> None:
         self._timer = None

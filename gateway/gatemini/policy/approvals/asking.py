@@ -6,6 +6,7 @@ cancelled or decided elsewhere holds up no other.
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 from anyio.abc import TaskStatus
 
 from gatemini.config.model.approvals import ApprovalsConfig
@@ -272,7 +274,8 @@ class Approvals:
     async def _by_client(self, approvals: list[Approval], reach: Reach) -> None:
         answer = await _elicit(reach, client.request(approvals))
         if client.wants_whole(answer):
-            answer = await _elicit(reach, client.request(approvals, whole=True))
+            asked = functools.partial(client.request, approvals, whole=True)
+            answer = await _elicit(reach, await anyio.to_thread.run_sync(asked))
         for approval, granted in zip(approvals, client.decisions(approvals, answer), strict=True):
             with suppress(NotDecided):  # a console was quicker, or the session has ended
                 self.decide(approval.id, approval.subject.digest, "client", granted=granted)

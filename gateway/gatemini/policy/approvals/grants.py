@@ -19,8 +19,8 @@ from gatemini.policy.decision import Ask, Channel
 KEPT_SECONDS = 3600.0
 """How long an approval may be granted, and its grant be used: as long as the journal of an interrupted chain is kept."""
 
-MOST_OF_SESSION = 100
-"""Open approvals of one session; the oldest that no call waits for are dropped first."""
+MOST_OF_SESSION, MOST_CHARS = 100, 16 << 20
+"""Approvals of one session, and characters of their arguments; the oldest that no call waits for are dropped first."""
 
 
 class State(StrEnum):
@@ -182,9 +182,13 @@ class GrantStore:
 
     def _make_room(self, session: str) -> None:
         own = [each for each in self._known.values() if each.subject.session == session]
-        for approval in own[: max(0, len(own) - MOST_OF_SESSION)]:
+        count, size = len(own), sum(each.request.size for each in own)
+        for approval in own:
+            if count <= MOST_OF_SESSION and size <= MOST_CHARS:
+                return
             if not approval.waiting:
                 self._expire(approval)
+                count, size = count - 1, size - approval.request.size
 
 
 def _nothing() -> None:

@@ -17,21 +17,12 @@ SHOWN_CHARS = 2000
 """Characters of one call's arguments that are shown at first; the whole is shown on request."""
 
 
-def arguments_lines(request: Request) -> list[str]:
-    """Return one line an argument: its name and its JSON, escaped."""
-    if not request.arguments:
-        return ["(no arguments)"]
-    return [f"{_name(key)}: {_json(value)}" for key, value in request.arguments.items()]
-
-
 def description(approval: Approval, *, whole: bool = False) -> tuple[str, bool]:
     """Return the text of one approval, and whether all of it is there."""
     request = approval.request
-    arguments = "\n".join(f"  {line}" for line in arguments_lines(request))
-    complete = whole or len(arguments) <= SHOWN_CHARS
-    if not complete:
-        left = len(arguments) - SHOWN_CHARS
-        arguments = f"{arguments[:SHOWN_CHARS]}…\n  … {left:,} characters more are not shown here"
+    arguments, left = _arguments(request, None if whole else SHOWN_CHARS)
+    if left:
+        arguments += f"…\n  … {left:,} characters more are not shown here"
     lines = [f"{_plain(request.qualified)} with", arguments, f"  rule: {_plain(request.rule)}"]
     if request.reason:
         lines.append(f"  reason: {_plain(request.reason)}")
@@ -39,7 +30,7 @@ def description(approval: Approval, *, whole: bool = False) -> tuple[str, bool]:
     lines += [f"  read before: {_plain(read)}" for read in request.reads]
     if (remembered := _remembered(approval)) is not None:
         lines.append(f"  your approval also holds for {remembered}")
-    return "\n".join(lines), complete
+    return "\n".join(lines), not left
 
 
 def question(approvals: Sequence[Approval], *, whole: bool = False) -> tuple[str, bool]:
@@ -76,12 +67,22 @@ def _remembered(approval: Approval) -> str | None:
             return f"the same call with equal arguments for {seconds / 60:g} minutes"
 
 
-def _name(key: str) -> str:
-    return key if key.isidentifier() and key.isascii() else _json(key)
+def _arguments(request: Request, most: int | None) -> tuple[str, int]:
+    """Return one line an argument, escaped, and how many characters were left out beyond `most`.
 
-
-def _json(value: object) -> str:
-    return _plain(json.dumps(value, ensure_ascii=False))
+    What is left out is not escaped either: that takes a second for some megabytes.
+    """
+    if not request.texts:
+        return "  (no arguments)", 0
+    room = most if most is not None else 2 * request.size
+    lines: list[str] = []
+    for name, text in request.texts:
+        if room <= 0:
+            break
+        shown = name if name.isidentifier() and name.isascii() else json.dumps(name, ensure_ascii=False)
+        lines.append(f"  {_plain(shown[:room])}: {_plain(text[: max(0, room - len(shown))])}")
+        room -= len(shown) + len(text)
+    return "\n".join(lines), max(0, request.size - most) if most is not None else 0
 
 
 def _plain(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gatemini.model import Json
 from gatemini.policy.decision import Decision
@@ -43,6 +43,17 @@ class Request:
     chain: str
     reads: tuple[str, ...] = ()
     """What the session has read before, one sentence a label."""
+    texts: tuple[tuple[str, str], ...] = field(init=False, repr=False)
+    """Name and JSON of each argument, not escaped."""
+
+    def __post_init__(self) -> None:
+        texts = tuple((name, json.dumps(v, ensure_ascii=False)) for name, v in self.arguments.items())
+        object.__setattr__(self, "texts", texts)
+
+    @property
+    def size(self) -> int:
+        """Characters of the arguments."""
+        return sum(len(name) + len(text) for name, text in self.texts)
 
     @classmethod
     def of(cls, facts: CallFacts, decision: Decision, reads: tuple[str, ...] = ()) -> Request:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 
 from gatemini.model import Json
@@ -137,7 +138,8 @@ class Webhook:
 
     async def ask(self, approvals: Sequence[Approval]) -> list[Verdict]:
         """Post the approvals until they are decided. Raises WebhookFailed."""
-        key, body = key_bytes(self.key), request_body(approvals, self.redact)
+        key = key_bytes(self.key)
+        body = await anyio.to_thread.run_sync(request_body, approvals, self.redact)
         timeout = httpx2.Timeout(CONNECT_SECONDS, read=ANSWER_SECONDS)
         failures = 0
         async with httpx2.AsyncClient(timeout=timeout, follow_redirects=False) as client:
