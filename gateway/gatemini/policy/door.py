@@ -124,10 +124,12 @@ class Door:
                 break
         if decision.action == "deny":
             raise self._refused(facts, decision)
-        decision = self._warned(facts, decision)
+        if self.flow.on:
+            decision = self._warned(facts, decision)
         admission = Admission(self, facts, decision, revision=self.revision)
         self._count(facts)
-        await self._intent(admission)
+        if self.audit is not None:
+            await self._intent(admission, self.audit)
         return admission
 
     def holds(self, admission: Admission | None) -> bool:
@@ -179,7 +181,7 @@ class Door:
         if refusal is not None:
             return refusal
         decision = self._rules(facts)
-        if decision.action == "deny" or (objection := self._flow(facts)) is None:
+        if decision.action == "deny" or not self.flow.on or (objection := self._flow(facts)) is None:
             return decision
         return stricter(decision, objection)
 
@@ -246,7 +248,7 @@ class Door:
             self.budgets.count(facts)
             self.rates.count(facts)
 
-    async def _intent(self, admission: Admission) -> None:
+    async def _intent(self, admission: Admission, audit: AuditLog) -> None:
         """Write the intent record, without which nothing leaves under `on_failure: block`: then it raises AuditFailed."""
         if self.audit is not None:
             facts, decision = admission.facts, admission.decision
