@@ -1,5 +1,5 @@
 # Two targets matter to a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
-.PHONY: demo test test-all setup setup-dev lint types tests tests-long docs bench soak versions lock clean
+.PHONY: demo test test-all setup setup-dev lint types tests tests-long tests-load docs bench soak versions lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -12,8 +12,8 @@ demo: setup
 	@$(PY) -m gatemini demo
 
 test: setup-dev lint types tests
-# What `make test` leaves out: the long tier, ten minutes of load, every interpreter. It takes more than an hour.
-test-all: test tests-long soak versions
+# What `make test` leaves out: the long tier, the tests that need the machine to themselves, ten minutes of load, every interpreter. It takes more than an hour.
+test-all: test tests-long tests-load soak versions
 
 setup: $(VENV)/.run
 setup-dev: $(VENV)/.dev
@@ -49,12 +49,16 @@ PYTEST := $(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal \
 	-o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
 
 tests: setup-dev
-	$(PYTEST) -m "not long"
+	$(PYTEST) -m "not long and not load"
 
 # The tests marked `long`, and those over generated examples once more with many of them (hypothesis marks them itself).
 # BUDGET=SECONDS skips the tests that were not started by then.
 tests-long: setup-dev
-	$(PYTEST) -m "long or hypothesis" --hypothesis-profile many $(if $(BUDGET),--budget $(BUDGET))
+	$(PYTEST) -m "(long or hypothesis) and not load" --hypothesis-profile many $(if $(BUDGET),--budget $(BUDGET))
+
+# The tests marked `load` compare times, one after the other, on a machine that does nothing else.
+tests-load: setup-dev
+	$(PY) -m pytest -m load
 
 docs: setup-dev # only the checks of the documentation; `tests` runs them too
 	$(PY) -m pytest tests/docs tests/test_architecture.py

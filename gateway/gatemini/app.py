@@ -23,7 +23,7 @@ from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
 from gatemini.chain.guest.sandbox_settings import limits_of, new_sandbox, open_chains, warm
-from gatemini.chain.replay.journal import JournalBook
+from gatemini.chain.replay.journals_in_memory import JournalBook
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.model.schema import CompositeTool, Config
@@ -37,7 +37,7 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.policy.approvals.asking import Approvals
-from gatemini.policy.audit.opening import kept_log, open_log
+from gatemini.policy.audit.configured_log import kept_log, open_log
 from gatemini.policy.door import door_of
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process

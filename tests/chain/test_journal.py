@@ -2,8 +2,8 @@
 
 import pytest
 
-from gatemini.chain.replay import journal as journals_module
-from gatemini.chain.replay.journal import KEPT_SECONDS, Journal, JournalBook, SessionJournals
+from gatemini.chain.replay import journals_in_memory as journals_module
+from gatemini.chain.replay.journals_in_memory import KEPT_SECONDS, Journal, JournalBook, SessionJournals
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import MOST_BYTES, Entry, RecordedCalls
 from gatemini.errors import ResumeRefused

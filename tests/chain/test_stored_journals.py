@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatemini.chain.replay import segment, stored_journals
-from gatemini.chain.replay.journal import KEPT_SECONDS, Journal, JournalBook, SessionJournals
+from gatemini.chain.replay.journals_in_memory import KEPT_SECONDS, Journal, JournalBook, SessionJournals
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import MOST_BYTES, Entry
 from gatemini.chain.replay.stored_journals import CUT_OFF, StoredJournals

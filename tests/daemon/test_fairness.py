@@ -13,7 +13,7 @@ import pytest
 
 from fixtures.daemons import Home, ProxyClient
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.load
 
 ROUNDS = 60
 MOST = 2.0

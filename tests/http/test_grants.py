@@ -16,11 +16,11 @@ from fixtures.http_gateway import Served, messages, result, served, text, until
 from fixtures.issuer import AUDIENCE, issuer
 from fixtures.running import DEMO
 from gatemini.config.model.http.auth import ClientGrant
-from gatemini.http.auth.grants import NOTHING, grant_of
+from gatemini.http.auth.client_grants import NOTHING, grant_of
 from gatemini.http.auth.tokens import create
+from gatemini.policy.client_grant import may_reach, refusal_by
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts, Hints
-from gatemini.policy.grants import may_reach, refusal_by
 from gatemini.policy.principal import Grant, Principal
 from gatemini.policy.rates import CallRates
 

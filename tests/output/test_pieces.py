@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gatemini.output.json import lazy_json as lazy
 from gatemini.output.json.json_text import dump, parse
-from gatemini.output.store import rows as rows_module
+from gatemini.output.store import row_index as rows_module
 from gatemini.output.store.pages import PageRoom, Shown
 from gatemini.output.store.results import ResultStore
 from gatemini.text.utf8 import encode

@@ -30,7 +30,7 @@ from gatemini.chain.failure import (
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.interruption import interruption, interruption_by
-from gatemini.chain.replay.journal import Journal, SessionJournals
+from gatemini.chain.replay.journals_in_memory import Journal, SessionJournals
 from gatemini.chain.script import run_script
 from gatemini.chain.services import ChainServices
 from gatemini.errors import ApprovalPending, ChainTimeout, GateminiError, ResumeRefused, SandboxFault

@@ -168,8 +168,8 @@ def _loaded(config: Path | None) -> Loaded:
 
 def _files(path: Path | None, loaded: Loaded | None) -> list[Path]:
     """The files of a log: those of this folder, this one file, or those of the configuration."""
+    from gatemini.policy.audit.configured_log import audit_folder
     from gatemini.policy.audit.files import audit_files
-    from gatemini.policy.audit.opening import audit_folder
 
     if path is None and loaded is not None:
         path = audit_folder(loaded.config.audit, loaded.source)

@@ -1,4 +1,4 @@
-"""Ask a running daemon something, from a command of the terminal: its state, or a tool of the gateway."""
+"""Send a request of a terminal's command to a running daemon: for its state, or a call of one of the gateway's tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands of the terminal ask of a running daemon: status, stop, restart."""
+"""Answer commands of the terminal in a running daemon: status, stop, restart, search, log levels, approvals."""
 
 from __future__ import annotations
 

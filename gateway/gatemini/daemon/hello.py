@@ -1,4 +1,4 @@
-"""The first line of every connection: which proxy or command it is, and what it brings."""
+"""The first line of every connection: version, process, folder, session token and variables of the proxy or command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon's socket: private to its user, bound again where it was deleted, and gone with the daemon."""
+"""The daemon's socket: only its user can connect; it is bound again if its file is deleted, and removed at the end."""
 
 import os
 import socket

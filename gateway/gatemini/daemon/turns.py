@@ -1,4 +1,4 @@
-"""Share the daemon among sessions: who may start a request now.
+"""Decide which session may start its next request, so that many requests of one do not delay the others.
 
 One request starts in each iteration of the event loop, the sessions in turn: else a client that sends hundreds at once has
 them all begun before the loop looks at another client. And while other sessions are at work, one has only a few requests

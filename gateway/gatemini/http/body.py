@@ -1,4 +1,4 @@
-"""The body of a request: read within a size and a time, and what of it decides how it is served."""
+"""Read the body of a request within a size and a time, and the fields of it that decide how it is served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The MCP endpoint: who calls, which session, and the request through the SDK until it is answered or given up."""
+"""Serve one MCP request: find its login and session, and pass it to the SDK until it is answered or cancelled."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """One request in progress, and the clients that wait for its answer: usually one, more when a balancer repeats it.
 
 The request runs in a task of the server, so that it outlives the connection it came on while somebody waits for it.
-Nobody waiting cancels it at once. A client that does not read holds it back, not the memory of the server.
+When no client waits for it any more, it is cancelled at once. If a client does not read, the request pauses, and its
+answer does not pile up in memory.
 """
 
 from __future__ import annotations

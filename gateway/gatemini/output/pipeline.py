@@ -35,7 +35,7 @@ from gatemini.output.options import OutputOptions
 from gatemini.output.passages import filter_texts
 from gatemini.output.store.entry import Kind
 from gatemini.output.store.results import ResultStore
-from gatemini.output.store.rows import Found, RowIndex, index_rows
+from gatemini.output.store.row_index import Found, RowIndex, index_rows
 from gatemini.output.text_outline import shortened
 from gatemini.text.size_limit import SizeLimit, weight
 from gatemini.text.truncate import truncate

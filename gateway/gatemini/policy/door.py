@@ -18,11 +18,11 @@ from gatemini.model import Json, Offer, Tool
 from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.budgets import Budgets
+from gatemini.policy.client_grant import refusal_by
 from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts
 from gatemini.policy.flow.guard import FlowGuard
 from gatemini.policy.flow.labels import Held
-from gatemini.policy.grants import refusal_by
 from gatemini.policy.pins.pins import RULE as PIN
 from gatemini.policy.pins.pins import Pins
 from gatemini.policy.principal import Principal

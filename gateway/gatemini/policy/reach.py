@@ -1,4 +1,4 @@
-"""The ways to the person behind a call."""
+"""What a question to the user of a call needs: the client's capabilities, a function that sends it, a paused clock."""
 
 from __future__ import annotations
 

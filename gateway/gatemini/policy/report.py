@@ -1,4 +1,4 @@
-"""What a configuration lets be reached, by whom, under which rule; with a hash that reviewers sign."""
+"""List the tools that a configuration allows, for which clients, by which rules; with a hash that reviewers sign."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import secrets
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
-from gatemini.chain.replay.journal import JournalBook, SessionJournals
+from gatemini.chain.replay.journals_in_memory import JournalBook, SessionJournals
 from gatemini.config.model.schema import ResultsConfig
 from gatemini.output.store.results import ResultStore
 from gatemini.output.store.shared import SharedResults

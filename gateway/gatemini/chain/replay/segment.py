@@ -1,7 +1,7 @@
 """One file of journals: batches of records of several chains, appended.
 
-Making a file takes 0.1 ms on a disk and an append a microsecond, so chains share files. A file goes when no chain needs it any
-more; nothing is ever moved. Nothing is flushed to the disk: what a process has written survives its being killed, and
+Making a file takes 0.1 ms on a disk and an append a microsecond, so chains share files. A file is deleted when no chain
+needs it any more; records are never moved. Nothing is flushed to the disk: what a process has written survives its being killed, and
 after a loss of power there is no client left that could resume a chain.
 """
 

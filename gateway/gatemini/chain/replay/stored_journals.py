@@ -8,8 +8,8 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 
-from gatemini.chain.replay.journal import KEPT_SECONDS, Journal
 from gatemini.chain.replay.journal_file import Batch, Codec, JournalFile
+from gatemini.chain.replay.journals_in_memory import KEPT_SECONDS, Journal
 from gatemini.chain.replay.recorded_calls import ENTRY_BYTES, MOST_BYTES, Entry, RecordedCalls
 from gatemini.chain.replay.records import (
     Begun,

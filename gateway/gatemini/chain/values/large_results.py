@@ -23,7 +23,7 @@ from gatemini.output.json.javascript_json import (
 )
 from gatemini.output.options import OutputOptions
 from gatemini.output.pipeline import reduced
-from gatemini.output.store.rows import index_rows
+from gatemini.output.store.row_index import index_rows
 from gatemini.processes.compute_process import frame, unframed
 from gatemini.text.utf8 import decode, encode
 

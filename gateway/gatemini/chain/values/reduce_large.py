@@ -10,7 +10,7 @@ from gatemini.config.variables.redaction import Redactor
 from gatemini.output.options import OutputOptions
 from gatemini.output.pipeline import Plan, Reduced, kept, reduce_output
 from gatemini.output.store.results import ResultStore
-from gatemini.output.store.rows import Batch, RowIndex
+from gatemini.output.store.row_index import Batch, RowIndex
 from gatemini.processes.compute_process import compute, encoded, joined
 from gatemini.processes.worker_pool import WorkerFailed, WorkerLost
 

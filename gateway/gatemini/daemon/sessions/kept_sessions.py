@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from gatemini.chain.replay.journal import KEPT_SECONDS, Journal
 from gatemini.chain.replay.journal_file import Codec
+from gatemini.chain.replay.journals_in_memory import KEPT_SECONDS, Journal
 from gatemini.chain.replay.stored_journals import StoredJournals
 from gatemini.folders import state_folder
 from gatemini.output.store.entry import KeptResult

@@ -1,7 +1,7 @@
 """The key with which a daemon seals what it writes of its sessions.
 
-It lies in the runtime folder, which the system empties, and what it seals in the state folder: a copy or backup of that
-alone tells nothing. The next daemon of the same place finds it there.
+The key is in the runtime folder, which the system empties; the sealed files are in the state folder, so that a copy of
+that folder alone cannot be read. The next daemon of the same place finds it there.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from gatemini.chain.replay.journal import KEPT_SECONDS
+from gatemini.chain.replay.journals_in_memory import KEPT_SECONDS
 from gatemini.config.session_values import SessionValues, brought
 from gatemini.config.variables.redaction import is_ordinary
 from gatemini.daemon.hello import Hello

@@ -1,1 +1,1 @@
-"""Who a client is: tokens of a file, JWTs of an issuer, and what each may reach."""
+"""Logins over HTTP: tokens of a file, JWTs, introspection by the issuer, and the grant of each client."""

@@ -1,4 +1,4 @@
-"""What a client without a login that counts is told: 401 and 403 as RFC 6750 and RFC 9728 have them."""
+"""The 401 and 403 answers to a request without a valid login or a required scope, as in RFC 6750 and RFC 9728."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The public keys of an issuer: fetched when needed, kept while they are young, used on while the issuer is down.
 
-A token chooses its key by `kid`. A kid that nobody knows may be a new key, or a forgery that wants the issuer asked.
+A token chooses its key by `kid`. An unknown `kid` may be a new key, or a
+forgery made to cause requests to the issuer, so these fetches are limited.
 """
 
 from __future__ import annotations

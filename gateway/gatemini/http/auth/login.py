@@ -19,7 +19,7 @@ from starlette.types import Scope
 from gatemini.config.model.http.auth import ClientGrant, HttpAuthConfig
 from gatemini.config.model.http.server import HttpConfig
 from gatemini.http.auth.challenge import LoginRefused, insufficient_scope, unauthorized
-from gatemini.http.auth.grants import grant_of
+from gatemini.http.auth.client_grants import grant_of
 from gatemini.http.auth.introspection import Introspection
 from gatemini.http.auth.issuer import Issuer
 from gatemini.http.auth.jwks import Jwks

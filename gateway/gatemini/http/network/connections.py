@@ -1,6 +1,7 @@
 """Connections of the HTTP server: how many at once, and how long a client may neither write nor read.
 
-uvicorn refuses a connection over its limit only when it has sent a request, and waits for the first header without end.
+uvicorn refuses a connection over its limit only after that connection has sent a request, and waits without limit for
+the first header.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""May this configuration be served at this address? Beyond loopback only with authentication and encryption."""
+"""Check that a configuration may be served at an address: beyond loopback it needs a login, a public URL, encryption."""
 
 from __future__ import annotations
 

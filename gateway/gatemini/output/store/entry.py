@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gatemini.output.store.rows import RowIndex
+from gatemini.output.store.row_index import RowIndex
 from gatemini.output.store.spill import SpillFile
 
 Kind = Literal["json", "text", "blob"]

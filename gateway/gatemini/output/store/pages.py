@@ -14,7 +14,7 @@ from gatemini.errors import InvalidRequest
 from gatemini.output.json.json_text import dump, size
 from gatemini.output.json.typed_arrays import Items
 from gatemini.output.store.request_checks import given, row_number
-from gatemini.output.store.rows import Read, RowIndex
+from gatemini.output.store.row_index import Read, RowIndex
 from gatemini.text.size_limit import LONGEST_CHAR, SizeLimit
 from gatemini.text.utf8 import decode, encode
 

@@ -31,7 +31,7 @@ from gatemini.output.store.pages import (
     page_of_rows,
 )
 from gatemini.output.store.request_checks import natural
-from gatemini.output.store.rows import RowIndex, index_rows
+from gatemini.output.store.row_index import RowIndex, index_rows
 from gatemini.output.store.shelf import Shelf
 from gatemini.text.shorten import shorten
 from gatemini.text.size_limit import SizeLimit, weight

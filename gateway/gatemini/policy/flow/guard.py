@@ -1,7 +1,7 @@
-"""Decide whether a call could carry away what its session has read.
+"""Decide whether a call could send out what its session has read.
 
-Coarse and sound: after anything `untrusted`, each call that can send or change something is objected to, and after
-anything `private` each that reaches the open world, whatever its arguments are.
+Only labels count: after `untrusted`, every call that can send or change something is denied or needs approval (under
+`warn`: is logged); after `private`, every call to the open world. The arguments do not matter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hash the program of a command and the files among its arguments.
 
-Hashed when the lock file is read, in a thread; afterwards only size and time are compared, so that a file that is replaced
-while the gateway runs counts as changed until the next look.
+They are hashed when the lock file is read, in a thread. After that only size and time are compared, and a file that was
+replaced counts as changed until the lock file is read again.
 """
 
 from __future__ import annotations

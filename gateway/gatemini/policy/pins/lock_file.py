@@ -1,6 +1,6 @@
 """`gatemini.lock.yaml`: the approved state of every backend, made for review in git.
 
-Sorted, one key a line. Long parts are hashes; what a reviewer wants to read (source, version, hints) stands in clear.
+Sorted, one key a line. Long parts are hashes; what a reviewer wants to read (source, version, hints) is in clear.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a tool may do, as far as its annotations are believed."""
+"""The effective hints of a tool: its annotations where they are trusted or overridden, else the strictest values."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, RESERVED, ba
 from gatemini.errors import BackendError, BackendNotFound, RegistrationRefused
 from gatemini.model import Json
 from gatemini.policy import principal
-from gatemini.policy.grants import may_reach
+from gatemini.policy.client_grant import may_reach
 from gatemini.policy.principal import Principal
 from gatemini.protocol.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
 from gatemini.protocol.registration.admission import Admission

@@ -11,7 +11,7 @@ import orjson
 from gatemini.backends.status import BackendStatus
 from gatemini.model import Json, Tool
 from gatemini.output.store.results import ResultStore
-from gatemini.policy.grants import may_reach
+from gatemini.policy.client_grant import may_reach
 from gatemini.policy.principal import Principal
 from gatemini.protocol.answers.backend_facts import NO_FACTS, Facts
 from gatemini.protocol.answers.fitting import fit_names, shown, size_of

@@ -1,6 +1,6 @@
 """Journals of chains: the calls of each run, kept with its session for an hour, so that it can be resumed.
 
-A book knows all of them, so that a refusal can give its reason: another session's, expired, dropped. A journal is used
+`JournalBook` holds the journals of all sessions, so that a refusal can give its reason: another session's, expired, dropped. A journal is used
 only when `// @resume <id>` names it. Pure but for the clock.
 """
 

@@ -1,4 +1,4 @@
-"""Decide about a call by the grant of its client."""
+"""Deny a call that the client's grant (`http.clients`, limits of its token) leaves out."""
 
 from __future__ import annotations
 
