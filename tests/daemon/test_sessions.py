@@ -178,13 +178,15 @@ def test_the_folder_of_a_socket_that_is_not_private_is_refused(home: Home) -> No
     folder.unlink()
 
 
+GUARD = {
+    "flow": "deny",
+    "override_annotations": {"ledger.*": {"openWorld": False}, "ledger.look": {"readOnly": True}},
+    "labels": {"untrusted": ["ledger.look"]},
+}
+
+
 def test_the_labels_of_what_a_session_has_read_outlive_the_daemon(home: Home) -> None:
-    guard = {
-        "flow": "deny",
-        "override_annotations": {"ledger.*": {"openWorld": False}, "ledger.look": {"readOnly": True}},
-        "labels": {"untrusted": ["ledger.look"]},
-    }
-    home.write_config(policy=guard)
+    home.write_config(policy=GUARD)
     client = home.client()
     client.greet()
     assert client.value(client.call("ledger.write", key="before")) == "ok"
@@ -198,3 +200,15 @@ def test_the_labels_of_what_a_session_has_read_outlive_the_daemon(home: Home) ->
     fresh.greet()
     assert fresh.value(fresh.call("ledger.write", key="fresh")) == "ok"
     assert home.writes() == ["before", "fresh"]
+
+
+def test_of_a_killed_daemon_s_session_anything_may_have_been_read(home: Home) -> None:
+    home.write_config(policy=GUARD)
+    client = home.client()
+    client.greet()
+    client.value(client.call("ledger.look"))
+    kill(home)
+    refused = client.answer(client.call("ledger.write", key="after"))["result"]
+    assert refused["isError"]
+    assert "untrusted content" in refused["content"][0]["text"]
+    assert home.writes() == []

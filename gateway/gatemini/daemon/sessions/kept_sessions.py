@@ -82,8 +82,8 @@ class KeptSessions:
             self._report(f"chains cannot be resumed after a crash: {error}")
         stored = StoredJournals(folder, self._codec, self._report)
         journals, kept = stored.load(), self._results(folder / RESULTS)
-        if kept is None:
-            return stored, Restored(journals=journals)
+        if kept is None:  # a session without a journal has read nothing; a killed daemon leaves only journals
+            return stored, Restored(journals=journals, reads=None if journals else {})
         passed = max(0.0, time.time() - kept.saved)
         return stored, Restored(kept.log_level, kept.results, passed, journals, kept.reads)
 
