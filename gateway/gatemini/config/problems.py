@@ -25,7 +25,6 @@ _PRIVATE = frozenset(("env", "headers", "args", "url", "command", "secrets", "st
 
 NOT_BUILT: Mapping[str, str] = {
     "admin": "the dashboard is not built yet",
-    "http": "serving over HTTP is not built yet",
     "oauth": "OAuth login is not built yet",
 }
 """Keys that are planned: an error of their own, since a rule without effect would protect nothing."""
