@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from tests.benchmarks.guests import running_app
 from tests.benchmarks.measure import Outcome, Ratio, take_turns
-from tests.fixtures.running import running_app
 
 from gatemini.app import App
 from gatemini.chain.replay.journal_file import Codec

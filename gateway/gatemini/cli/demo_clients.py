@@ -167,20 +167,21 @@ def _measure(
     folder: Path,
     daemon: Callable[[str], int | None] | None,
 ) -> Measured:
-    """Start the clients one after another, call a tool with each, and look at all processes at the end."""
+    """Start the clients one after another, call each backend with each, and look at all processes at the end."""
     seconds: list[float] = []
     with ExitStack() as ends:
         if daemon is not None:
             ends.callback(daemon, "stop")
         roots: list[int] = []
-        for number in range(count):
+        for _ in range(count):
             begun = time.perf_counter()
             client = Client(words, environ, folder)
             ends.callback(client.close)
             client.greet()
             seconds.append(time.perf_counter() - begun)
-            call = {"tool": f"server{number % BACKENDS}.echo", "arguments": {"text": "x"}}
-            client.ask("tools/call", {"name": "call_tool_chain", "arguments": {"code": json.dumps(call)}})
+            # A call of each backend: all of them run when the processes are counted.
+            calls = [{"tool": f"server{n}.echo", "arguments": {"text": "x"}} for n in range(BACKENDS)]
+            client.ask("tools/call", {"name": "call_tool_chain", "arguments": {"code": json.dumps(calls)}})
             roots.append(client.process.pid)
         if daemon is not None and (pid := daemon("status")) is not None:
             roots.append(pid)
