@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -141,3 +142,21 @@ def test_a_line_longer_than_the_proxy_holds_is_answered_where_no_daemon_can_star
     assert error["data"] == {"retryable": True, "sent": False}
     home.write_config()
     assert client.value(client.chain("return 2")) == 2
+
+
+def test_a_refusal_that_arrives_together_with_a_request_answers_it(home: Home) -> None:
+    Path(home.place.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(home.place.sock)
+        listener.listen()
+        client = home.client()
+        daemon, _ = listener.accept()
+        with daemon:
+            daemon.recv(1 << 16)
+            client.process.send_signal(signal.SIGSTOP)
+            daemon.send(b'{"gatemini":"failed","reason":"no place is free"}\n')
+        ident = client.send("tools/list")
+        client.process.send_signal(signal.SIGCONT)
+        error = client.answer(ident)["error"]
+    assert "no place is free" in error["message"]
+    assert error["data"]["sent"] is False

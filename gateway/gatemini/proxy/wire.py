@@ -173,8 +173,10 @@ class Wire(ClientMemory):
         except BlockingIOError:
             pass
         except OSError:
-            self.receive()  # what the daemon wrote before its end comes first
-            self.lost()
+            # The loop notices the end and first reads what the daemon wrote before it. Not here: the lines that were to
+            # be sent are looked at later, and a request that is not known yet could not be answered.
+            if len(self.down) >= HELD_BYTES:  # nothing is read for now
+                self.lost()
 
     def forget_sent(self) -> None:
         """Keep of `up` what would have to be sent again: the line that is not sent to its end."""
