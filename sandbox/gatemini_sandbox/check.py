@@ -14,7 +14,7 @@ from functools import lru_cache
 from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import WorkerLost
 from gatemini_sandbox.messages import Check, Checked, CodeCheck
-from gatemini_sandbox.worker_handle import exchange
+from gatemini_sandbox.worker_handle import START_SECONDS, exchange
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,9 @@ def _checked(sources: tuple[str, ...]) -> list[CodeCheck]:
         return results
     child = spawn.Child()
     try:
-        answer = exchange(child.socket, Check(sources=[s.encode("utf-8", "replace") for s in sources]))
+        answer = exchange(
+            child.socket, Check(sources=[s.encode("utf-8", "replace") for s in sources]), START_SECONDS
+        )
     finally:
         child.kill()
         child.reap()

@@ -203,7 +203,7 @@ class ProcessWorker(WorkerHandle):
         except OSError as exc:  # no more processes, or descriptors for its socket
             raise WorkerLost(f"no sandbox process can be started: {exc.strerror or exc}") from None
         try:
-            answer = exchange(child.socket, self.settings)
+            answer = exchange(child.socket, self.settings, START_SECONDS)
             if isinstance(answer, Refused):
                 raise error_of(answer)
             if not isinstance(answer, Ready):
@@ -303,7 +303,7 @@ class ProcessWorker(WorkerHandle):
             self._lose(GONE)
 
 
-def exchange(to: socket.socket, request: Request, seconds: float = START_SECONDS) -> Answer:
+def exchange(to: socket.socket, request: Request, seconds: float) -> Answer:
     """One message there and one back; blocking. Raises WorkerLost."""
     until = time.monotonic() + seconds
     try:
