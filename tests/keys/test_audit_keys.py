@@ -104,7 +104,8 @@ async def test_the_head_is_anchored_where_and_as_often_as_configured(tmp_path: P
     async with changed_app(tmp_path / "app", "audit.anchor.every", 1, often) as app:
         for _ in range(10):
             await answer(app, CALL)
-    assert len(file.read_text().splitlines()) > 3
+    # More than the one at the end; a head that comes while the one before is being sent waits for the newest.
+    assert len(file.read_text().splitlines()) > 1
     often["audit"] |= {"path": str(tmp_path / "url"), "anchor": {"every": 1}}
     async with changed_app(tmp_path / "app", "audit.anchor.url", "http://127.0.0.1:9/", often) as app:
         for _ in range(10):
