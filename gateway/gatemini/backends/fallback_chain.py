@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -53,16 +53,6 @@ class Call:
     """Called with the tool of a fallback before it is called; raises PolicyError."""
     check: Check | None = None
     """Called with a backend and its tool as it lists it now, right before the call is sent; raises PolicyError."""
-    params: Json = field(default_factory=dict, init=False)
-    """What was sent, with the client's answers to the backend's questions: a retry must not ask again."""
-
-    async def send(self, session: McpSession, left: float) -> CallOutcome:
-        """Send it to one backend, with `left` seconds for the answer."""
-        if not self.params:
-            self.params.update(name=self.tool, arguments=self.arguments)
-        return await session.call_tool(
-            self.params, timeout=left, on_progress=self.on_progress, caller=self.caller
-        )
 
 
 async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcome:
@@ -71,7 +61,8 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
     The call is sent again only if it certainly was not sent, or if the tool is annotated as repeatable.
     """
     repeatable = backend.repeatable(call.tool)
-    send = call.send if call.check is None else partial(_send_checked, backend, call, call.check)
+    params: Json = {"name": call.tool, "arguments": call.arguments}
+    send = partial(_send, backend, call, params)
     try:
         return await _sent(backend, send, call.deadline, begin_by, repeatable=repeatable)
     except BackendTimeout as slow:
@@ -81,11 +72,11 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
         raise not_answered(backend.config.name, call.tool, own, slow, backend.stderr_tail()) from slow
 
 
-async def _send_checked(
-    backend: Backend, call: Call, check: Check, session: McpSession, left: float
-) -> CallOutcome:
-    check(backend.config.name, backend.tools.get(call.tool))
-    return await call.send(session, left)
+async def _send(backend: Backend, call: Call, params: Json, session: McpSession, left: float) -> CallOutcome:
+    """Send a call once. `params` gets the client's answers to the backend's questions: a retry does not ask again."""
+    if call.check is not None:
+        call.check(backend.config.name, backend.tools.get(call.tool))
+    return await session.call_tool(params, timeout=left, on_progress=call.on_progress, caller=call.caller)
 
 
 async def read(backend: Backend, send: Callable[[McpSession, float], Awaitable[_T]], *, timeout: float) -> _T:

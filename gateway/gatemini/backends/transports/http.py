@@ -34,6 +34,7 @@ from gatemini.backends.transports.http_errors import (
 from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Frame, Piece, decode, encode, request_id
+from gatemini.bounded_body import bounded_body
 from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError
 from gatemini.model import Json, Tool
@@ -213,7 +214,7 @@ class StreamableLink(HttpLink):
             if ident is not None:  # the stream after a notification has no answer, and some never end
                 await self._read_events(response, ident)
             return
-        body = await self._body(response, self._max)
+        body = await bounded_body(response, self._max)
         if body is None:
             self._receiver.receive(self._too_large(ident))
             return

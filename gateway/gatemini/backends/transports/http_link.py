@@ -11,7 +11,6 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from io import BytesIO
 from urllib.request import getproxies, proxy_bypass
 
 import anyio
@@ -136,15 +135,6 @@ class HttpLink(Link):
         finally:
             with anyio.move_on_after(DRAIN_SECONDS, shield=True):
                 await response.aclose()
-
-    async def _body(self, response: httpx2.Response, limit: int) -> bytes | None:
-        """The whole body, or None when it is larger than `limit` bytes."""
-        body = BytesIO()
-        async for part in response.aiter_bytes():
-            if body.tell() + len(part) > limit:
-                return None
-            body.write(part)
-        return body.getvalue()
 
     async def _rest(self, seconds: float) -> None:
         """Account for time spent on unsolicited output, and pause a server that is over its share."""

@@ -9,6 +9,8 @@ import anyio
 import httpx2
 import orjson
 
+from gatemini.bounded_body import bounded_body
+
 TIMEOUT_SECONDS = 5.0
 MOST_BYTES = 1 << 20
 OK = 200
@@ -44,11 +46,9 @@ class Issuer:
                 try:
                     if answer.status_code != OK:
                         raise IssuerFailed(f"{_shown(request)} answered {answer.status_code}")
-                    body = b""
-                    async for part in answer.aiter_bytes():
-                        body += part
-                        if len(body) > MOST_BYTES:
-                            raise IssuerFailed(f"{_shown(request)} answered more than {MOST_BYTES} bytes")
+                    body = await bounded_body(answer, MOST_BYTES)
+                    if body is None:
+                        raise IssuerFailed(f"{_shown(request)} answered more than {MOST_BYTES} bytes")
                 finally:
                     await answer.aclose()
             found = orjson.loads(body)

@@ -21,6 +21,7 @@ import anyio
 import anyio.to_thread
 import httpx2
 
+from gatemini.bounded_body import bounded_body
 from gatemini.model import Json
 from gatemini.policy.approvals.grants import Approval
 
@@ -175,11 +176,9 @@ class Webhook:
                 return None, _pause(answer.headers.get("retry-after", ""))
             if answer.status_code != httpx2.codes.OK:
                 raise WebhookFailed(f"the webhook answered with HTTP {answer.status_code}")
-            data = b""
-            async for part in answer.aiter_bytes():
-                data += part
-                if len(data) > MOST_ANSWER_BYTES:
-                    raise WebhookFailed(f"the answer has more than {MOST_ANSWER_BYTES} bytes")
+            data = await bounded_body(answer, MOST_ANSWER_BYTES)
+            if data is None:
+                raise WebhookFailed(f"the answer has more than {MOST_ANSWER_BYTES} bytes")
             return verdicts(key, ident, self.clock(), answer.headers, data), 0.0
 
 
