@@ -115,4 +115,4 @@ class FlowGuard:
         )
 
     def _matches(self, globs: tuple[str, ...], names: Iterable[str]) -> bool:
-        return bool(globs) and any(compile_globs(globs)(name) for name in names)
+        return any(map(compile_globs(globs), names))
