@@ -31,7 +31,10 @@ class Decision:
 
 
 def stricter(one: Decision, other: Decision | None) -> Decision:
-    """Return the stricter decision; of two that ask, the first with the reasons and the common channels of both."""
+    """Return the stricter decision, `one` where they are equally strict or `other` is None.
+
+    Of two that ask it is `one`, with the reasons of both and the channels that both allow.
+    """
     if other is None or _STRICTNESS[other.action] < _STRICTNESS[one.action]:
         return one
     if one.action != "ask" or other.action != "ask":
