@@ -388,7 +388,7 @@ class App:
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
 
     def _on_offers(self, name: str, offers: list[Offer]) -> None:
-        self.indexing.follow(f"{name}: resources and prompts", self.pinning.offered(name, offers))
+        self.indexing.follow(f"{name}: resources and prompts", self.pins.offered(name, offers))
         self.changes.tell("state", name)
 
     def _on_state(self, name: str, state: State) -> None:

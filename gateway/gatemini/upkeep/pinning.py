@@ -17,7 +17,7 @@ from gatemini.config.model.schema import BackendConfig
 from gatemini.config.profile import LOCKED
 from gatemini.config.variables.redaction import Redactor
 from gatemini.errors import ConfigError
-from gatemini.model import Offer, Tool
+from gatemini.model import Tool
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.pins.observed import Said
 from gatemini.policy.pins.pins import Mode, Pins
@@ -65,15 +65,10 @@ class Pinning:
             for status in self._manager.statuses(session)
         ]
 
-    def offered(self, name: str, offers: list[Offer]) -> list[Offer]:
-        """Take what a backend offers beside tools; return what is shown of it."""
-        return self.pins.offered(name, offers)
-
     async def read(self, loaded: Loaded) -> None:
         """Read the lock file, at the start and when it may have changed, and compare all backends with it."""
-        policy, self.pins.mode = loaded.config.policy, _mode(loaded)
-        programs = loaded.config.backends.values() if policy is not None and policy.pin_executables else ()
-        await anyio.to_thread.run_sync(self.pins.read, list(programs))
+        self.pins.mode = _mode(loaded)
+        await anyio.to_thread.run_sync(self.pins.read, pinned_programs(loaded))
         self.pins.judge_all()
         self._manager.check_tool = self.pins.check if self.pins.mode == "enforce" else None
 
@@ -96,6 +91,12 @@ class Pinning:
             self.pins.problem = f"the pins of servers cannot be kept: {error}"
             self.pins.unsaved = anyio.Event()
             logger.warning("%s", self.pins.problem)
+
+
+def pinned_programs(loaded: Loaded) -> list[BackendConfig]:
+    """Return the backends whose programs are pinned too."""
+    policy = loaded.config.policy
+    return list(loaded.config.backends.values()) if policy is not None and policy.pin_executables else []
 
 
 def _mode(loaded: Loaded) -> Mode:
