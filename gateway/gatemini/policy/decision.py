@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Action = Literal["allow", "deny", "ask"]
-Channel = Literal["client", "console", "webhook"]
-CHANNELS: tuple[Channel, ...] = ("client", "console", "webhook")
+from gatemini.config.model.approvals import CHANNELS, Channel
+from gatemini.config.model.policy import Action
 
 _STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
 

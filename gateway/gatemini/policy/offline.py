@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from gatemini.config.model.backend import Strict
-from gatemini.config.model.policy import Action, Annotations, PolicyConfig
+from gatemini.config.model.policy import Action, Annotations, PolicyConfig, Transport
 from gatemini.config.model.schema import Config
 from gatemini.errors import GateminiError, ToolNotFound
 from gatemini.model import Json, Tool
@@ -18,7 +18,7 @@ from gatemini.policy.budgets import Counts
 from gatemini.policy.decision import Decision
 from gatemini.policy.door import Door
 from gatemini.policy.facts import CallFacts
-from gatemini.policy.principal import Principal, Transport, local
+from gatemini.policy.principal import Principal, local
 from gatemini.policy.rules.arguments import Match
 from gatemini.policy.rules.when import WhenFailed
 from gatemini.registry import Registry

@@ -12,7 +12,7 @@ import anyio.to_thread
 from gatemini.backends.manager import Manager
 from gatemini.backends.status import BackendStatus
 from gatemini.config.load import Loaded
-from gatemini.config.model.policy import PINS_FILE
+from gatemini.config.model.policy import PINS_FILE, PinsMode
 from gatemini.config.model.schema import BackendConfig
 from gatemini.config.profile import LOCKED
 from gatemini.config.variables.redaction import Redactor
@@ -20,7 +20,7 @@ from gatemini.errors import ConfigError
 from gatemini.model import Tool
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.pins.observed import Said
-from gatemini.policy.pins.pins import Mode, Pins
+from gatemini.policy.pins.pins import Pins
 
 SAVE_DELAY_SECONDS = 0.5
 """Backends that start at the same time are written into the lock file together."""
@@ -99,6 +99,6 @@ def pinned_programs(loaded: Loaded) -> list[BackendConfig]:
     return list(loaded.config.backends.values()) if policy is not None and policy.pin_executables else []
 
 
-def _mode(loaded: Loaded) -> Mode:
+def _mode(loaded: Loaded) -> PinsMode:
     policy = loaded.config.policy
     return "off" if policy is None or loaded.source is None else policy.pins

@@ -18,12 +18,13 @@ from fixtures.direct import run_chain, text_of
 from fixtures.running import client_of, running_app
 from fixtures.webhook import KEY, Received, Reply, webhook
 from gatemini.app import App
+from gatemini.config.model.approvals import CHANNELS
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.config.model.schema import CompositeTool
 from gatemini.policy.approvals import asking
 from gatemini.policy.approvals.grants import Approval, NotDecided, State
 from gatemini.policy.approvals.webhook import Webhook
-from gatemini.policy.decision import CHANNELS, Ask
+from gatemini.policy.decision import Ask
 from gatemini.policy.door import door_of
 from gatemini.protocol.client_session import Session
 

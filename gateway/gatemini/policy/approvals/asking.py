@@ -19,14 +19,14 @@ import anyio.abc
 import anyio.to_thread
 from anyio.abc import TaskStatus
 
-from gatemini.config.model.approvals import ApprovalsConfig
+from gatemini.config.model.approvals import CHANNELS, ApprovalsConfig, Channel
 from gatemini.errors import ApprovalDenied, ApprovalPending
 from gatemini.model import Json
 from gatemini.policy.approvals import client
 from gatemini.policy.approvals.grants import Approval, GrantStore, NotDecided, State
 from gatemini.policy.approvals.subject import Request, Subject
 from gatemini.policy.approvals.webhook import Webhook, WebhookFailed
-from gatemini.policy.decision import CHANNELS, Channel, Decision
+from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
 from gatemini.policy.reach import CannotAsk, Reach
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gatemini.config.model.approvals import Channel
 from gatemini.policy.approvals.subject import Request, Subject
-from gatemini.policy.decision import Ask, Channel
+from gatemini.policy.decision import Ask
 
 KEPT_SECONDS = 3600.0
 """How long an approval may be granted, and its grant be used: as long as the journal of an interrupted chain is kept."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gatemini.config.model.policy import PolicyConfig
+from gatemini.config.model.flow import LABELS, Label
+from gatemini.config.model.policy import Action, PolicyConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.model import Tool
-from gatemini.policy.decision import Action, Decision
+from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
-from gatemini.policy.flow.labels import LABELS, WORDS, Held, Label
+from gatemini.policy.flow.labels import WORDS, Held
 from gatemini.policy.rules.globs import compile_globs, tool_names
 from gatemini.policy.rules.hints import UNKNOWN, HintRules
 

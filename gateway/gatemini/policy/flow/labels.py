@@ -7,10 +7,9 @@ through variables, handles, journals and later turns are covered.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, get_args
 
-Label = Literal["untrusted", "private"]
-LABELS: tuple[Label, ...] = get_args(Label)
+from gatemini.config.model.flow import LABELS, Label
+
 WORDS: Mapping[Label, str] = {"untrusted": "untrusted content", "private": "private data"}
 
 READS_NAMED = 10

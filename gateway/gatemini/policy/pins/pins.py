@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import anyio
 from msgspec.structs import replace
 
+from gatemini.config.model.policy import PinsMode
 from gatemini.config.model.schema import BackendConfig
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.errors import ConfigError, PolicyDenied
@@ -26,7 +26,6 @@ from gatemini.policy.pins.lock_file import BackendPin, Lock, ToolPin, read_lock,
 from gatemini.policy.pins.observed import Said, digest, pin_of, pins_of, prompts_of, server_of, source_of
 from gatemini.text.escape import visible
 
-Mode = Literal["off", "warn", "enforce"]
 RULE = "its pin"
 """The rule that refusals name."""
 
@@ -58,7 +57,7 @@ class Pins:
 
     def __init__(
         self,
-        mode: Mode,
+        mode: PinsMode,
         path: Path,
         *,
         redact: Callable[[str], str],
