@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,7 +115,7 @@ class Disk:
         if file is not None:
             file.sync()
             if file.is_deleted():
-                raise Deleted(2, "was deleted while it was written", str(file.path))
+                raise Deleted(errno.ENOENT, "was deleted while it was written", str(file.path))
         if self._new_names:
             sync_folder(self.folder)
             self._new_names = False
