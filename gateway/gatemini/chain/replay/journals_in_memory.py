@@ -6,7 +6,6 @@ only when `// @resume <id>` names it. Pure but for the clock.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 from collections import OrderedDict
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 
 from gatemini.chain.replay.journal_file import JournalFile
 from gatemini.chain.replay.recorded_calls import MOST_BYTES, RecordedCalls
-from gatemini.chain.replay.records import Begun, Ended, Rewound
+from gatemini.chain.replay.records import Begun, Ended, Rewound, code_hash
 from gatemini.chain.replay.refusals import KNOWN_FIRST
 from gatemini.errors import ResumeRefused
 
@@ -152,7 +151,7 @@ class SessionJournals:
 
     def begin(self, code: str, *, dry: bool = False) -> Journal:
         """Return a journal for a new run of `code` (its identity)."""
-        journal = Journal("chain_" + secrets.token_hex(4), _hash(code), dry)
+        journal = Journal("chain_" + secrets.token_hex(4), code_hash(code), dry)
         if self.new_file is not None and not dry:
             journal.trace.file = self.new_file(journal.id)
             journal.trace.file.put(Begun(journal.code))
@@ -175,7 +174,7 @@ class SessionJournals:
         if ident in self.running:
             raise _refused(ident, "it is still running")
         journal = self.kept[ident]
-        if journal.code != _hash(code):
+        if journal.code != code_hash(code):
             raise _refused(
                 ident,
                 "this is not the code it ran",
@@ -235,10 +234,6 @@ class SessionJournals:
         self._closed = True
         for ident in list(self.kept):
             self._book.drop(ident, "its session has ended")
-
-
-def _hash(code: str) -> bytes:
-    return hashlib.blake2b(code.encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _refused(ident: str, why: str, *, hint: str | None = None) -> ResumeRefused:
