@@ -298,9 +298,9 @@ class App:
 
     def problems(self) -> list[str]:
         """Return the problems of the configuration and of files, one sentence each."""
-        told = (self._waiting, self.cache.problem, self.audit.problem if self.audit is not None else None)
+        others = (self._waiting, self.cache.problem, self.audit.problem if self.audit is not None else None)
         found = config_problems(self.loaded, self.reload_problem)
-        return [*found, *(problem for problem in told if problem), *self.pins.problems()]
+        return [*found, *(problem for problem in others if problem), *self.pins.problems()]
 
     def set_composite_tools(
         self, configured: Mapping[str, CompositeTool], faulty: Mapping[str, str] = MappingProxyType({})

@@ -83,7 +83,7 @@ def _check_nesting(name: str, path: tuple[str, ...]) -> None:
         circle = " → ".join([*path[path.index(name) :], name])
         raise CompositeCycle(
             f"composite tools call each other in a circle: {circle}",
-            hint="one of them must do its part without the others; this is for the configuration's owner to mend",
+            hint="one of them must do its part without the others; only the configuration's owner can correct it",
         )
     if len(path) >= MOST_DEPTH:
         raise CompositeCycle(

@@ -150,14 +150,14 @@ class Invoker:
     def replayed(self, entry: Entry, backend: str) -> Outcome:
         """Return the outcome of a call from the journal, and record the call; nothing is sent."""
         outcome = entry.outcome()
-        told = FROM_JOURNAL if outcome.ok else f"error: {brief(outcome.value)} (from the journal)"
+        words = FROM_JOURNAL if outcome.ok else f"error: {brief(outcome.value)} (from the journal)"
         self.records.append(
             CallRecord(
                 len(self.records) + 1,
                 backend,
                 entry.name,
                 time.monotonic(),
-                told,
+                words,
                 sent=entry.sent or outcome.ok or entry.inner is not None,
                 arguments=entry.shown,
             )

@@ -142,7 +142,7 @@ class SessionJournals:
     def __init__(self, book: JournalBook) -> None:
         self._book = book
         self.running: dict[str, Journal] = {}
-        self._untold: list[Journal] = []
+        self._unnamed: list[Journal] = []
         self._closed = False
         self.new_file: Callable[[str], JournalFile] | None = None
         """Makes the file of a chain, where the session may be continued by a later process."""
@@ -191,13 +191,13 @@ class SessionJournals:
             journal.trace.file.write()
         return journal
 
-    def end(self, journal: Journal, *, interrupted: str = "", told: bool = True) -> None:
-        """End a run. `interrupted` names the cause, `told` whether an answer with its id is sent."""
+    def end(self, journal: Journal, *, interrupted: str = "", answered: bool = True) -> None:
+        """End a run. `interrupted` names the cause; `answered`: an answer with its id is sent."""
         if self.running.pop(journal.id, None) is None:
             return
         journal.why = interrupted
-        if interrupted and not told and not journal.dry:
-            self._untold.append(journal)
+        if interrupted and not answered and not journal.dry:
+            self._unnamed.append(journal)
         journal.trace.finished = not interrupted
         if journal.trace.file is not None:
             journal.trace.file.put(Ended(interrupted, time.time()))
@@ -213,9 +213,9 @@ class SessionJournals:
         else:
             self._book.keep(journal, self)
 
-    def untold(self) -> list[Journal]:
+    def unnamed(self) -> list[Journal]:
         """Return interrupted chains that no answer has named yet; they count as named from now on."""
-        found, self._untold = self._untold, []
+        found, self._unnamed = self._unnamed, []
         return [j for j in found if j.id in self.kept and any(e.sent for e in j.trace.entries.values())]
 
     def take_back(self, journal: Journal, idle_seconds: float) -> None:

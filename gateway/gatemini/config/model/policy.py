@@ -1,6 +1,6 @@
 """`policy`: which calls are allowed, denied, or asked about.
 
-Nothing of this section is replaced by variables: a rule holds as it stands in the file, also for those who review it.
+Nothing of this section is replaced by variables: a rule holds as it is written in the file, which is what a reviewer reads.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ _ACTIONS: Mapping[str, Action] = {"warn": "allow", "ask": "ask", "deny": "deny"}
 
 
 def only_unknown(tools: Iterable[Tool], hints: HintRules) -> list[str]:
-    """Return the backends that make a session untrusted only since they are neither annotated nor trusted.
+    """Return the backends that make a session untrusted only because no hint of their tools is believed.
 
-    Of none of their tools a hint is believed, so that each counts as open-world.
+    They are neither annotated nor trusted, so that each of their tools counts as open-world.
     """
     known: dict[str, bool] = {}
     for tool in tools:
@@ -71,7 +71,7 @@ class FlowGuard:
         return found
 
     def sources(self, facts: CallFacts) -> tuple[Label, ...]:
-        """Return the labels of what the call brings. A composite tool brings what its own calls bring."""
+        """Return the labels of the call's result. A composite tool adds none to those of its own calls."""
         if facts.backend == COMPOSITE_BACKEND:
             return ()
         names = tool_names(facts.backend, facts.tool, facts.qualified)
@@ -105,7 +105,7 @@ class FlowGuard:
         return Decision(_ACTIONS[self.config.flow], RULE, f"{does}, and this session has read {read}")
 
     def settle(self, facts: CallFacts) -> None:
-        """Note what an admitted call has brought, however it ended: an error's text is content, too."""
+        """Add the labels of an admitted call's result, however it ended: the text of an error is content too."""
         if self.on:
             self.held(facts.session).add(self.sources(facts), facts.qualified)
 
