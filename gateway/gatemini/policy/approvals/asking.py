@@ -78,7 +78,7 @@ class _Round:
 class Approvals:
     """The approvals of one gateway. `run` owns the tasks that ask."""
 
-    def __init__(self, redact: Redact = lambda value: value, *, wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(self, redact: Redact = lambda value: value) -> None:
         self.store = GrantStore()
         self.event: Event = _no_event
         self.needed = anyio.Event()
@@ -89,7 +89,6 @@ class Approvals:
         self.allowed: tuple[Channel, ...] = CHANNELS
         """Channels that may be used at all, whatever a rule allows."""
         self._redact = redact
-        self._wait_seconds = wait_seconds
         self._tasks: anyio.abc.TaskGroup | None = None
         self._rounds: dict[str, _Round] = {}
         self._watched = float("-inf")
@@ -167,7 +166,7 @@ class Approvals:
         current.waiting.append(waiter)
         current.unasked.append(waiter)
         try:
-            with anyio.move_on_after(self._wait_seconds):
+            with anyio.move_on_after(WAIT_SECONDS):
                 await waiter.settled.wait()
         finally:
             waiter.settled.set()  # a question about it holds up no other

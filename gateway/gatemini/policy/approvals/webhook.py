@@ -134,7 +134,6 @@ class Webhook:
     url: str
     key: str = field(repr=False)
     redact: Callable[[Any], Any] = lambda value: value
-    clock: Callable[[], float] = time.time
 
     async def ask(self, approvals: Sequence[Approval]) -> list[Verdict]:
         """Post the approvals until they are decided. Raises WebhookFailed."""
@@ -162,7 +161,7 @@ class Webhook:
         self, client: httpx2.AsyncClient, key: bytes, body: bytes
     ) -> tuple[list[Verdict] | None, float]:
         """Post once; return the decisions, or None and when to ask again."""
-        ident, stamp = f"msg_{secrets.token_urlsafe(16)}", int(self.clock())
+        ident, stamp = f"msg_{secrets.token_urlsafe(16)}", int(time.time())
         headers = {
             "content-type": "application/json",
             "accept-encoding": "identity",
@@ -180,7 +179,7 @@ class Webhook:
                 data += part
                 if len(data) > MOST_ANSWER_BYTES:
                     raise WebhookFailed(f"the answer has more than {MOST_ANSWER_BYTES} bytes")
-            return verdicts(key, ident, self.clock(), answer.headers, data), 0.0
+            return verdicts(key, ident, time.time(), answer.headers, data), 0.0
 
 
 def _pause(retry_after: str) -> float:
