@@ -17,7 +17,7 @@ import anyio.to_thread
 import pytest
 
 from fixtures.direct import TESTS
-from fixtures.running import answer, running_app
+from fixtures.running import answer, running_app, until
 from gatemini.app import App
 from gatemini.errors import ResourceNotFound
 from gatemini.policy.audit.files import audit_files
@@ -92,13 +92,6 @@ async def gateway(server: Server, pins: str, **policy: Any) -> AsyncIterator[App
     top = {"policy": {"pins": pins, **policy}, "health": {"max_restarts": 100, "backoff_initial": "10ms"}}
     async with running_app(server.folder, server.backends, **top) as app:
         yield app
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Poll for what another process does; bounded."""
-    with anyio.fail_after(60):
-        while not holds():  # noqa: ASYNC110
-            await anyio.sleep(0.01)
 
 
 async def with_baseline(folder: Path) -> Server:
