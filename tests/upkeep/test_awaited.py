@@ -21,6 +21,7 @@ from gatemini.config.variables import references
 from gatemini.errors import BackendStarting, ConfigError
 
 pytestmark = pytest.mark.anyio
+
 GIVEN = "return [...(await {}.env({{}})).GIVEN].join(' ');"
 """What a backend was given, its letters apart so that nothing is hidden."""
 

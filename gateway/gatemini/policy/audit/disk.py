@@ -121,7 +121,7 @@ class Disk:
             self._new_names = False
 
     def abandon(self) -> None:
-        """Begin a new file with the next record: the present one was deleted. Nothing may wait for the disk meanwhile."""
+        """Close the file: the next record begins a new one. Nothing may wait for the disk meanwhile."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -129,6 +129,4 @@ class Disk:
     def close(self) -> None:
         """Force everything to the disk and close; blocks. Raises OSError."""
         self.sync()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self.abandon()

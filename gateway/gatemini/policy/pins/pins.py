@@ -84,7 +84,7 @@ class Pins:
         self.news = anyio.Event()
         """Set, and replaced, when a backend has listed something."""
 
-    def read(self, programs: Iterable[BackendConfig] = ()) -> None:
+    def read(self, programs: Iterable[BackendConfig]) -> None:
         """Read the lock file, unless pins are off, and hash the programs of these backends; blocks."""
         if self.mode == "off":
             return
