@@ -339,7 +339,8 @@ def _became(
         return []
     failed_first = sorted(counts, key=lambda line: line.endswith(": ok"))
     shown = [
-        line if counts[line] == 1 else f"{counts[line]} times {line}" for line in failed_first[:UNAWAITED_SHOWN]
+        line if counts[line] == 1 else f"{counts[line]} times {line}"
+        for line in failed_first[:UNAWAITED_SHOWN]
     ]
     left = len(entries) - sum(counts[line] for line in failed_first[:UNAWAITED_SHOWN])
     calls = "1 call was" if len(entries) == 1 else f"{len(entries)} calls were"

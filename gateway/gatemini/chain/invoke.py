@@ -246,6 +246,7 @@ class Invoker:
             entry.sending(tool)
             await self.trace.sending(entry)
             record.sent = True
+            again = None if self.services.door is None else partial(self._admit, record, arguments=arguments)
             return await self.services.backends.call_tool(
                 tool.backend,
                 tool.name,
@@ -253,7 +254,7 @@ class Invoker:
                 timeout=timeout,
                 on_progress=self.client.progress_of(record),
                 caller=self.caller,
-                admit=None if self.services.door is None else partial(self._admit, record, arguments=arguments),
+                admit=again,
             )
 
     async def _admit(self, record: CallRecord, tool: Tool, arguments: Json, *, held: bool = False) -> None:

@@ -208,7 +208,9 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
         raise of_syntax(exc) from exc
     except SandboxError as exc:
         lasting = isinstance(exc, (GuestMissing, GuestTampered, HostExhausted))
-        remedy = "only the operator can change it; see `gatemini doctor`" if lasting else "send the chain again"
+        remedy = (
+            "only the operator can change it; see `gatemini doctor`" if lasting else "send the chain again"
+        )
         raise SandboxFault(
             f"{type(exc).__name__}: {exc}", hint=f"{remedy}; it is no fault of the code"
         ) from exc

@@ -12,6 +12,7 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, spoken
 Match = Callable[[str], object]
 """Truthy for a text that one of the globs matches as a whole; letters in upper and lower case differ."""
 
+
 @lru_cache(maxsize=1000)  # a grant of a client is compiled by its first call
 def compile_globs(globs: tuple[str, ...]) -> Match:
     """Return the test for any of these globs, which no text passes where there are none; `*` also matches dots."""
