@@ -30,7 +30,7 @@ from gatemini.chain.values.interfaces import several
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.explain.error_fields import error_fields
-from gatemini.model import Json
+from gatemini.model import READ_RESOURCE, Json
 from gatemini.output.store.results import ResultStore
 from gatemini.text.utf8 import encode
 from gatemini_sandbox.host import Session
@@ -277,7 +277,7 @@ class Conversation:
         text = outcome.json()
         if len(text) <= most // 4 or (text.isascii() and len(text) <= most):
             return replace(outcome, text=text)
-        name = f"{call.backend}.{call.tool or 'readResource'}"
+        name = f"{call.backend}.{call.tool or READ_RESOURCE}"
         string = outcome.value if isinstance(outcome.value, str) else None
         kept = await anyio.to_thread.run_sync(self._kept, name, text, string, most)
         if kept is None:

@@ -19,7 +19,7 @@ from gatemini.chain.replay.journal_file import LARGE_BYTES, JournalFile
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.records import Called, Clock, Opened, Started, Stepped, TooLarge
 from gatemini.chain.replay.refusals import differs, unanswered
-from gatemini.model import Tool
+from gatemini.model import READ_RESOURCE, Tool
 from gatemini.output.json.javascript_json import loads_exact
 from gatemini_sandbox.messages import Start
 
@@ -172,7 +172,7 @@ class RecordedCalls:
         where the two differ."""
         head = f"{kind}\0{backend}\0{tool}\0{raw}\0".encode("utf-8", "replace")
         digest = hashlib.blake2b(head + text, digest_size=16).digest()
-        name = tool if kind == "tool" and not backend else f"{backend or kind}.{tool or 'readResource'}"
+        name = tool if kind == "tool" and not backend else f"{backend or kind}.{tool or READ_RESOURCE}"
         if ident in self._before:
             self._before.discard(ident)
             known = self.entries[ident]

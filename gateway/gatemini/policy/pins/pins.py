@@ -18,7 +18,7 @@ from gatemini.config.model.policy import PinsMode
 from gatemini.config.model.schema import BackendConfig
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.errors import ConfigError, PolicyDenied
-from gatemini.model import Json, Offer, Tool
+from gatemini.model import GET_PROMPT, Json, Offer, Tool
 from gatemini.policy.pins.compare import Comparison, Verdict, compare
 from gatemini.policy.pins.definitions import definitions_file, keep, read_definitions, write_definitions
 from gatemini.policy.pins.executables import Executables
@@ -221,7 +221,7 @@ class Pins:
         if known.comparison.backend:
             return f"{visible(backend)}: {_all(known.comparison.backend)}; {review(backend, None)}"
         verdict = known.comparison.tools.get(tool)
-        if verdict is None and tool == "getPrompt":
+        if verdict is None and tool == GET_PROMPT:
             verdict = known.comparison.prompts.get(
                 str(arguments.get("name")), Verdict("new", "it is not pinned")
             )
