@@ -298,9 +298,9 @@ class App:
 
     def problems(self) -> list[str]:
         """Return the problems of the configuration and of files, one sentence each."""
-        told = (self._waiting, self.cache.problem, self.audit.problem if self.audit is not None else None)
+        others = (self._waiting, self.cache.problem, self.audit.problem if self.audit is not None else None)
         found = config_problems(self.loaded, self.reload_problem)
-        return [*found, *(problem for problem in told if problem), *self.pins.problems()]
+        return [*found, *(problem for problem in others if problem), *self.pins.problems()]
 
     def set_composite_tools(
         self, configured: Mapping[str, CompositeTool], faulty: Mapping[str, str] = MappingProxyType({})
@@ -388,7 +388,7 @@ class App:
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
 
     def _on_offers(self, name: str, offers: list[Offer]) -> None:
-        self.indexing.follow(f"{name}: resources and prompts", self.pinning.offered(name, offers))
+        self.indexing.follow(f"{name}: resources and prompts", self.pins.offered(name, offers))
         self.changes.tell("state", name)
 
     def _on_state(self, name: str, state: State) -> None:

@@ -137,7 +137,7 @@ def test_ending_a_journal_twice_counts_it_once(session: SessionJournals) -> None
 def test_a_closed_session_keeps_nothing_of_a_chain_that_still_ran(session: SessionJournals) -> None:
     journal = session.begin("code")
     session.close()
-    session.end(journal, interrupted="was cancelled", told=False)
+    session.end(journal, interrupted="was cancelled", answered=False)
     assert "its session has ended" in why(session, journal.id)
 
 
@@ -145,9 +145,9 @@ def test_only_interrupted_chains_that_sent_something_are_named_later(session: Se
     quiet, loud = session.begin("a"), session.begin("b")
     answered(loud.trace, 1, WRITE)
     for journal in (quiet, loud):
-        session.end(journal, interrupted="was cancelled", told=False)
-    assert session.untold() == [loud]
-    assert session.untold() == []
+        session.end(journal, interrupted="was cancelled", answered=False)
+    assert session.unnamed() == [loud]
+    assert session.unnamed() == []
 
 
 # -- what may be repeated ------------------------------------------------------------------------------------

@@ -116,6 +116,27 @@ async def test_a_file_that_changes_changes_the_rules_of_a_running_gateway(app: A
     assert STATE.written == []
 
 
+async def test_a_reading_that_waited_its_turn_is_judged_again_when_the_rules_changed(tmp_path: Path) -> None:
+    STATE.clear()
+    code = """const [, read] = await Promise.allSettled([gate.read({ tag: "go" }), gate.readResource("x://y")]);
+return read.reason.name;"""
+    no_reading = {"rules": [{"tools": ["gate.readResource"], "action": "deny"}]}
+    answers: list[str] = []
+    async with running_app(tmp_path, GATE, policy={}, sandbox={"max_calls_in_flight": 1}) as app:
+
+        async def run() -> None:
+            answers.append((await answer(app, code))[0])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await STATE.arrived("go")
+            await anyio.wait_all_tasks_blocked()
+            assert app.chain.door is not None
+            app.chain.door.set_policy(PolicyConfig.model_validate(no_reading))
+            STATE.open("go")
+    assert answers == ["PolicyDenied"]
+
+
 async def test_a_call_that_waited_its_turn_is_judged_again_when_the_rules_changed(tmp_path: Path) -> None:
     STATE.clear()
     code = 'await Promise.allSettled([gate.read({ tag: "go" }), gate.write({ key: "b", value: 2 })]);'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 
 from fixtures.backend_bench import ODD
 from fixtures.direct import write_config
-from fixtures.running import answer
+from fixtures.running import answer, until
 from gatemini.app import App
 from gatemini.backends.status import State
 from gatemini.config.variables import references
@@ -23,16 +22,8 @@ from gatemini.errors import BackendStarting, ConfigError
 
 pytestmark = pytest.mark.anyio
 
-WAIT_SECONDS = 60.0
 GIVEN = "return [...(await {}.env({{}})).GIVEN].join(' ');"
 """What a backend was given, its letters apart so that nothing is hidden."""
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Poll for changes of other processes and of watched files; bounded."""
-    with anyio.fail_after(WAIT_SECONDS):
-        while not holds():  # noqa: ASYNC110
-            await anyio.sleep(0.01)
 
 
 def runs(pid: int) -> bool:

@@ -7,7 +7,6 @@ trace of its own inside that of the caller, so that a resumed chain continues in
 from __future__ import annotations
 
 import copy
-import hashlib
 from typing import Any
 
 import anyio
@@ -16,6 +15,7 @@ from gatemini.chain.conversation import ScriptRun
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import Entry, RecordedCalls
+from gatemini.chain.replay.records import code_hash
 from gatemini.chain.script import run_script
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.errors import (
@@ -54,7 +54,7 @@ async def run_composite(tool: Tool, arguments: Json, entry: Entry, invoker: Invo
     definition = invoker.services.composites.get(tool.name)
     if definition is None:
         raise ToolNotFound(f"the composite tool {tool.name!r} is no longer configured")
-    source = hashlib.blake2b(definition.code.encode("utf-8", "replace"), digest_size=16).digest()
+    source = code_hash(definition.code)
     trace = entry.inner or invoker.trace.inner(entry, source)
     if trace.source != source:
         raise ResumeRefused(
@@ -83,7 +83,7 @@ def _check_nesting(name: str, path: tuple[str, ...]) -> None:
         circle = " → ".join([*path[path.index(name) :], name])
         raise CompositeCycle(
             f"composite tools call each other in a circle: {circle}",
-            hint="one of them must do its part without the others; this is for the configuration's owner to mend",
+            hint="one of them must do its part without the others; only the configuration's owner can correct it",
         )
     if len(path) >= MOST_DEPTH:
         raise CompositeCycle(

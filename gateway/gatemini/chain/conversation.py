@@ -30,7 +30,7 @@ from gatemini.chain.values.interfaces import several
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.explain.error_fields import error_fields
-from gatemini.model import Json
+from gatemini.model import READ_RESOURCE, Json
 from gatemini.output.store.results import ResultStore
 from gatemini.text.utf8 import encode
 from gatemini_sandbox.host import Session
@@ -101,7 +101,7 @@ class Conversation:
         self._run.notes += notes_of(one for _, kept in self._run.beside for one in kept)
         entries = self._trace.entries
         sent = [ident for ident in step.unawaited if ident in entries]
-        # Of those it never sent, the guest itself tells.
+        # Calls that it never sent are in the notes of the guest itself.
         self._run.notes += _became("not awaited", [entries[i] for i in sent], self._run.outcomes, step.lines)
         if self._in_time is not None and isinstance(step, Done):
             late = [e for i, e in entries.items() if i not in self._in_time and i not in step.unawaited]
@@ -196,7 +196,7 @@ class Conversation:
         trace.go_on()
         trace.read_clock(self._guest.readings)
         finished = sorted((pair for pair in held.values() if pair[1].answered), key=lambda p: p[1].place)
-        for call, entry in finished:  # answered before the interruption, but the code was never told
+        for call, entry in finished:  # answered before the interruption, but the code never got the answer
             self._exchange.put(await self._again(call, entry))
         return step, [pair for pair in held.values() if not pair[1].answered]
 
@@ -212,8 +212,8 @@ class Conversation:
         return await self._guest.resume([])
 
     async def _cut_off(self, *, settled: bool) -> Step:
-        """The end of a chain whose time is over: its value if the code had come to it, else the error with all
-        that can be told (console, notes)."""
+        """The end of a chain that is out of time: its value if the code had come to it, else the error, with console
+        and notes."""
         self._cut = True
         return await self._ended(out_of_time(self._invoker, self._guest), settled=settled)
 
@@ -246,8 +246,9 @@ class Conversation:
             if not outcome.ok:
                 raise result_gone(entry.call(), outcome.value.get("message"))
             return self._reply(call, outcome)
-        asked = call.kind in ("tool", "resource")
-        return self._reply(call, self._invoker.replayed(entry, call.backend) if asked else entry.outcome())
+        of_backend = call.kind in ("tool", "resource")
+        outcome = self._invoker.replayed(entry, call.backend) if of_backend else entry.outcome()
+        return self._reply(call, outcome)
 
     async def _answer(self, call: Call, entry: Entry) -> None:
         outcome = await self._outcome(call, entry)
@@ -276,7 +277,7 @@ class Conversation:
         text = outcome.json()
         if len(text) <= most // 4 or (text.isascii() and len(text) <= most):
             return replace(outcome, text=text)
-        name = f"{call.backend}.{call.tool or 'readResource'}"
+        name = f"{call.backend}.{call.tool or READ_RESOURCE}"
         string = outcome.value if isinstance(outcome.value, str) else None
         kept = await anyio.to_thread.run_sync(self._kept, name, text, string, most)
         if kept is None:
@@ -291,9 +292,9 @@ class Conversation:
             return None
         if string is not None:
             data = encode(string)
-        told = f"{len(data)} bytes" if len(data) > most else f"{len(data)} bytes ({size} as JSON)"
+        size_words = f"{len(data)} bytes" if len(data) > most else f"{len(data)} bytes ({size} as JSON)"
         kind: Literal["text"] | None = None if string is None else "text"
-        return self._results.save_bytes(data, kind, label=name), told
+        return self._results.save_bytes(data, kind, label=name), size_words
 
     def _reply(self, call: Call, outcome: Outcome, text: str | None = None) -> Reply:
         """An outcome on its way to the guest, with what the answer will tell of it."""
@@ -331,16 +332,17 @@ def _became(
 ) -> list[str]:
     """What became of calls the code did not wait for: one note, the failed ones first."""
     placed = {e.id: f" (line {lines[e.id]})" if e.id in lines else "" for e in entries}
-    told = Counter(
+    counts = Counter(
         f"{short_name(spoken(e.name))}{placed[e.id]}: {outcomes.get(e.id) or _silent(e)}" for e in entries
     )
-    if not told:
+    if not counts:
         return []
-    failed_first = sorted(told, key=lambda line: line.endswith(": ok"))
+    failed_first = sorted(counts, key=lambda line: line.endswith(": ok"))
     shown = [
-        line if told[line] == 1 else f"{told[line]} times {line}" for line in failed_first[:UNAWAITED_SHOWN]
+        line if counts[line] == 1 else f"{counts[line]} times {line}"
+        for line in failed_first[:UNAWAITED_SHOWN]
     ]
-    left = len(entries) - sum(told[line] for line in failed_first[:UNAWAITED_SHOWN])
+    left = len(entries) - sum(counts[line] for line in failed_first[:UNAWAITED_SHOWN])
     calls = "1 call was" if len(entries) == 1 else f"{len(entries)} calls were"
     return [f"{calls} {what}: {'; '.join(shown)}" + (f" and {left} more" if left else "")]
 

@@ -150,14 +150,14 @@ class Invoker:
     def replayed(self, entry: Entry, backend: str) -> Outcome:
         """Return the outcome of a call from the journal, and record the call; nothing is sent."""
         outcome = entry.outcome()
-        told = FROM_JOURNAL if outcome.ok else f"error: {brief(outcome.value)} (from the journal)"
+        words = FROM_JOURNAL if outcome.ok else f"error: {brief(outcome.value)} (from the journal)"
         self.records.append(
             CallRecord(
                 len(self.records) + 1,
                 backend,
                 entry.name,
                 time.monotonic(),
-                told,
+                words,
                 sent=entry.sent or outcome.ok or entry.inner is not None,
                 arguments=entry.shown,
             )
@@ -240,13 +240,13 @@ class Invoker:
     async def _send(self, record: CallRecord, entry: Entry, tool: Tool, arguments: Json) -> CallOutcome:
         """Send an admitted call once fewer than the most are in flight."""
         async with self._in_flight:
-            if (door := self.services.door) is not None and not door.holds(record.admission):
-                await self._admit(record, tool, arguments)  # the rules have changed while it waited its turn
+            await self._admit_again(record, tool, arguments)
             record.started = time.monotonic()
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
             await self.trace.sending(entry)
             record.sent = True
+            again = None if self.services.door is None else partial(self._admit, record, arguments=arguments)
             return await self.services.backends.call_tool(
                 tool.backend,
                 tool.name,
@@ -254,7 +254,7 @@ class Invoker:
                 timeout=timeout,
                 on_progress=self.client.progress_of(record),
                 caller=self.caller,
-                admit=None if door is None else partial(self._admit, record, arguments=arguments),
+                admit=again,
             )
 
     async def _admit(self, record: CallRecord, tool: Tool, arguments: Json, *, held: bool = False) -> None:
@@ -269,6 +269,11 @@ class Invoker:
         if held:  # a dry run will not send it
             return door.foresee(facts)
         record.admission = await door.admit(facts, self._reach)
+
+    async def _admit_again(self, record: CallRecord, tool: Tool, arguments: Json) -> None:
+        """Pass the door again if the rules have changed while the call waited its turn."""
+        if (door := self.services.door) is not None and not door.holds(record.admission):
+            await self._admit(record, tool, arguments)
 
     async def _beside_tools(
         self, record: CallRecord, entry: Entry, backend: str, spelled: str, arguments: Any
@@ -319,8 +324,10 @@ class Invoker:
     ) -> _T:
         backend = self.services.backend_of(backend, self.client.who)
         config = self.services.backends.config(backend)
-        await self._admit(record, member(backend, name, config.namespace, config.tags), arguments)
+        reading = member(backend, name, config.namespace, config.tags)
+        await self._admit(record, reading, arguments)
         async with self._in_flight:
+            await self._admit_again(record, reading, arguments)
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
             await self.trace.sending(entry)

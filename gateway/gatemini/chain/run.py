@@ -92,17 +92,17 @@ class _Chain:
     def meta(self) -> Json:
         calls = [_call_meta(record) for record in self.invoker.records]
         ms = round((time.monotonic() - self.started) * 1000, 2)
-        told: Json = {"id": self.journal.id, "tier": self.tier, "ms": ms, "calls": calls}
+        meta: Json = {"id": self.journal.id, "tier": self.tier, "ms": ms, "calls": calls}
         if self.invoker.said:
-            told["logged"] = self.invoker.said
-        return {"gatemini/chain": told}
+            meta["logged"] = self.invoker.said
+        return {"gatemini/chain": meta}
 
 
 def _call_meta(record: CallRecord) -> Json:
-    told: Json = {"tool": record.tool, "ms": round(record.ms, 2), "outcome": record.outcome}
+    meta: Json = {"tool": record.tool, "ms": round(record.ms, 2), "outcome": record.outcome}
     if record.answered_by is not None:
-        told["answered_by"] = record.answered_by
-    return told
+        meta["answered_by"] = record.answered_by
+    return meta
 
 
 NO_META: Json = {"gatemini/chain": {"id": None, "tier": 0, "ms": 0, "calls": []}}
@@ -124,7 +124,7 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
         return _failed(of_error(exc), request, services, chain, refused=isinstance(exc, ResumeRefused))
     except BaseException as exc:
         if chain is not None:
-            request.journals.end(chain.journal, interrupted=interruption_by(exc), told=False)
+            request.journals.end(chain.journal, interrupted=interruption_by(exc), answered=False)
         raise
     value.notes += [*_rerun_notes(request, chain, ""), *request.notes]
     meta = chain.meta()  # reducing the value is not part of the chain's time
@@ -188,10 +188,10 @@ async def _in_its_turn(
     try:
         services.guests.acquire_nowait()
     except anyio.WouldBlock:
-        asked = time.monotonic()
+        began = time.monotonic()
         with chain.invoker.time.bound() as waiting:
             await services.guests.acquire()
-        chain.invoker.queued = time.monotonic() - asked
+        chain.invoker.queued = time.monotonic() - began
         if waiting.cancelled_caught:
             raise ChainTimeout.after(request.timeout, chain.invoker.queued) from None
     chain.invoker.time.on_still = services.lend_place
@@ -208,9 +208,11 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
         raise of_syntax(exc) from exc
     except SandboxError as exc:
         lasting = isinstance(exc, (GuestMissing, GuestTampered, HostExhausted))
-        mend = "only the operator can change it; see `gatemini doctor`" if lasting else "send the chain again"
+        remedy = (
+            "only the operator can change it; see `gatemini doctor`" if lasting else "send the chain again"
+        )
         raise SandboxFault(
-            f"{type(exc).__name__}: {exc}", hint=f"{mend}; it is no fault of the code"
+            f"{type(exc).__name__}: {exc}", hint=f"{remedy}; it is no fault of the code"
         ) from exc
     if isinstance(run.end, Failed):
         raise of_script(run.end, run.facts, run.notes)
@@ -261,7 +263,7 @@ def _rerun_notes(request: ChainRequest, chain: _Chain, interrupted: str, *, name
     notes = []
     if chain.invoker.dry_run is not None:
         notes.append(chain.invoker.dry_run.listing())
-    earlier = request.journals.untold()
+    earlier = request.journals.unnamed()
     request.journals.end(chain.journal, interrupted=interrupted)
     if interrupted and named and not chain.journal.dry:
         notes.append(chain.journal.how_to_resume())

@@ -51,7 +51,7 @@ class ChainServices:
     learn: Callable[[Tool, Any], None] = lambda tool, value: None
     """Notes the value that a tool's call gave, for the types of its results."""
     unlisted: Look = none_unlisted
-    """Asked before a chain is told what tools there are: at the start many backends have not said so yet."""
+    """Called before a chain gets lists of tools: right after the start many backends have not listed theirs."""
     disabled: Callable[[], Mapping[str, str]] = dict
     """Configured backends that are not there, each with the reason."""
     composites: Mapping[str, CompositeTool] = field(default_factory=dict)

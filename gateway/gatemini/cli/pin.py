@@ -52,14 +52,14 @@ async def _observe(gateway: App) -> None:
     """Wait for all servers and their prompts; what was never approved is not approved by looking at it."""
     import anyio
 
+    from gatemini.upkeep.pinning import pinned_programs
+
     if gateway.loaded.source is None:
         raise InvalidRequest("there is no configuration file, beside which the lock file would be")
-    pins, policy = gateway.pins, gateway.loaded.config.policy
+    pins = gateway.pins
     pins.mode = "enforce"
     await settle(gateway)
-    pins.read(
-        gateway.loaded.config.backends.values() if policy is not None and policy.pin_executables else ()
-    )
+    pins.read(pinned_programs(gateway.loaded))
     if pins.problem is not None:
         raise InvalidRequest(pins.problem)
     pins.judge_all()
@@ -129,18 +129,21 @@ def _differences(gateway: App, only: set[str]) -> list[dict[str, Any]]:
             continue
         row: dict[str, Any] = {"backend": name, "server": list(known.comparison.backend)}
         for kind, verdicts, now, pins in (
-            ("tools", known.comparison.tools, known.tools, pinned and pinned.tools),
+            ("tools", known.comparison.tools, known.tools.values(), pinned and pinned.tools),
             ("prompts", known.comparison.prompts, known.offers or (), pinned and pinned.prompts),
         ):
-            here = {tool.name: tool for tool in now}
+            listed = {tool.name: tool for tool in now}
             row[kind] = [
                 _row(
                     tool,
                     verdict,
                     definitions.approved(
-                        approved, name, tool if kind == "tools" else f"prompt {tool}", (pins or {}).get(tool)
+                        approved,
+                        name,
+                        definitions.key_of(tool, prompt=kind == "prompts"),
+                        (pins or {}).get(tool),
                     ),
-                    definitions.definition(here[tool]) if tool in here else None,
+                    definitions.definition(listed[tool]) if tool in listed else None,
                 )
                 for tool, verdict in sorted(verdicts.items())
                 if verdict.state != "approved"

@@ -15,8 +15,9 @@ from gatemini.text.shorten import counted
 if TYPE_CHECKING:
     from gatemini.app import App
     from gatemini.config.load import Loaded
+    from gatemini.config.model.policy import Transport
     from gatemini.policy.offline import Case, Judge, Judged
-    from gatemini.policy.principal import Principal, Transport
+    from gatemini.policy.principal import Principal
 
 TRANSPORTS = ("stdio", "socket", "http", "cli")
 _SIGNED = (

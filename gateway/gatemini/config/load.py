@@ -171,7 +171,7 @@ class _Loading:
     def lock(self) -> None:
         """Set the defaults of the profile `locked`, and report what weakens it."""
         for name in sorted(self.exceptions):
-            if not self.locked or not profile.known_exceptions(name):
+            if not self.locked or not profile.is_locked_key(name):
                 found = "no effect: " + (
                     "locked does not fix this key" if self.locked else "the profile is not locked"
                 )

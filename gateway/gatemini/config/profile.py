@@ -98,7 +98,7 @@ def shells(backends: Mapping[str, BackendConfig | None], exceptions: Iterable[st
                 yield path, "found true, which weakens profile: locked", "false"
 
 
-def known_exceptions(name: str) -> bool:
+def is_locked_key(name: str) -> bool:
     """Return whether `locked` fixes a key of that name."""
     parts = name.split(".")
     of_tool = len(parts) == 5 and (parts[0], parts[2], parts[4]) == ("backends", "tools", "shell")

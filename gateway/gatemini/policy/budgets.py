@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gatemini.config.model.policy import BudgetConfig
@@ -27,9 +26,8 @@ class Counts:
 class Budgets:
     """The counts of all sessions. They outlive a change of the configuration."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         self.config = BudgetConfig()
-        self._clock = clock
         self._sessions: dict[str, Counts] = {}
 
     def of(self, session: str) -> Counts:
@@ -44,7 +42,7 @@ class Budgets:
         counts.calls += 1
         counts.writes += not facts.hints.read_only
         if self.config.calls_per_minute is not None:
-            counts.recent.append(self._clock())
+            counts.recent.append(time.monotonic())
 
     def refusal(self, facts: CallFacts) -> Decision | None:
         """Return the denial of a call that would be one too many."""
@@ -60,7 +58,7 @@ class Budgets:
                 "writes_per_session", f"the session has made its {writes} calls that may change something"
             )
         if config.calls_per_minute is not None:
-            now = self._clock()
+            now = time.monotonic()
             while counts.recent and counts.recent[0] <= now - MINUTE:
                 counts.recent.popleft()
             if len(counts.recent) >= config.calls_per_minute:

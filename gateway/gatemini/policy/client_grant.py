@@ -16,9 +16,9 @@ def refusal_by(grant: Grant, facts: CallFacts) -> Decision | None:
     if grant.backends is not None and facts.backend not in grant.backends:
         return Decision("deny", RULE, f"it has no backend {spoken(facts.backend)}")
     names = tool_names(facts.backend, facts.tool, facts.qualified)
-    if grant.deny and any(map(compile_globs(grant.deny), names)):
+    if any(map(compile_globs(grant.deny), names)):
         return Decision("deny", RULE, "it leaves this tool out")
-    if not all(allow and any(map(compile_globs(allow), names)) for allow in grant.allow):
+    if not all(any(map(compile_globs(allow), names)) for allow in grant.allow):
         return Decision("deny", RULE, "it does not have this tool")
     return None
 
@@ -29,4 +29,4 @@ def may_reach(grant: Grant | None, backend: str) -> bool:
         return True
     if grant.backends is not None and backend not in grant.backends:
         return False
-    return all(allow and compile_globs(allow)(f"{backend}.tool") for allow in grant.allow)
+    return all(compile_globs(allow)(f"{backend}.tool") for allow in grant.allow)

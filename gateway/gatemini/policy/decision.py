@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Action = Literal["allow", "deny", "ask"]
-Channel = Literal["client", "console", "webhook"]
-CHANNELS: tuple[Channel, ...] = ("client", "console", "webhook")
+from gatemini.config.model.approvals import CHANNELS, Channel
+from gatemini.config.model.policy import Action
 
 _STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -31,7 +30,10 @@ class Decision:
 
 
 def stricter(one: Decision, other: Decision | None) -> Decision:
-    """Return the stricter decision; of two that ask, the first with the reasons and the common channels of both."""
+    """Return the stricter decision, `one` where they are equally strict or `other` is None.
+
+    Of two that ask it is `one`, with the reasons of both and the channels that both allow.
+    """
     if other is None or _STRICTNESS[other.action] < _STRICTNESS[one.action]:
         return one
     if one.action != "ask" or other.action != "ask":

@@ -1,7 +1,7 @@
 """The door to backends: decide about every call before it leaves, and record how it ended.
 
-`chain/invoke.py` alone asks it, for the calls of every tier. A decision is a pure function of the facts; the steps are
-methods of `Door` in the order in which they apply. A new step goes into its own folder and is called from its method.
+`chain/invoke.py` alone calls it, for the calls of every tier. A decision is a pure function of the facts: `Door.judge`
+has its steps in the order in which they apply, each of which is in a folder or file of its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ class Admission:
 
     door: Door
     facts: CallFacts
-    decision: Decision
     seq: int | None = None
     """The number of its intent record."""
     revision: str = ""
@@ -91,7 +90,7 @@ class Door:
 
     @property
     def revision(self) -> str:
-        """Hash of the policy in force; stands in every record of the audit."""
+        """Hash of the policy in force, which every record of a call in the audit log has."""
         return self.rules.revision
 
     # -- what invoke calls ---------------------------------------------------------------------------
@@ -124,12 +123,14 @@ class Door:
                 break
         if decision.action == "deny":
             raise self._refused(facts, decision)
-        if self.flow.on:
+        if self.flow.config.flow == "warn":
             decision = self._warned(facts, decision)
-        admission = Admission(self, facts, decision, revision=self.revision)
+        admission = Admission(self, facts, revision=self.revision)
         self._count(facts)
         if self.audit is not None:
-            await self._intent(admission, self.audit)
+            labels = self.flow.held(facts.session).names() if self.flow.on else ()
+            # Under `on_failure: block` this raises AuditFailed where the record cannot be written.
+            admission.seq = await self.audit.intent(facts, decision, revision=self.revision, labels=labels)
         return admission
 
     def holds(self, admission: Admission | None) -> bool:
@@ -138,8 +139,10 @@ class Door:
 
     def settle(self, admission: Admission, end: CallEnd) -> None:
         """Note how an admitted call ended: its labels, then its outcome record. Never raises."""
-        self._label(admission, end)
-        self._outcome(admission, end)
+        self.flow.settle(admission.facts)
+        if self.audit is not None:
+            labels = self.flow.sources(admission.facts) if self.flow.on else ()
+            self.audit.outcome(admission.seq or 0, admission.facts, end, labels=labels)
 
     def foresee(self, facts: CallFacts) -> None:
         """Raise PolicyDenied for a call of a dry run that would be denied; nothing is asked or counted."""
@@ -153,6 +156,10 @@ class Door:
     def listing(self, registry: Registry, who: Principal) -> Listing:
         """Return the tools that a principal finds."""
         return self._listings.of(registry, who, time.time())
+
+    def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
+        """Return the resources and prompts of a backend that may be listed."""
+        return offers if self.pins is None else self.pins.shown_offers(backend, offers)
 
     def refuse_unlisted(self, tool: Tool, who: Principal) -> None:
         """Raise PolicyDenied for a tool that has not been listed yet, if it is denied whatever its hints will be."""
@@ -181,9 +188,7 @@ class Door:
         if refusal is not None:
             return refusal
         decision = self._rules(facts)
-        if decision.action == "deny" or not self.flow.on or (objection := self._flow(facts)) is None:
-            return decision
-        return stricter(decision, objection)
+        return decision if decision.action == "deny" else stricter(decision, self.flow.objection(facts))
 
     def _session(self, facts: CallFacts) -> Decision | None:
         """Deny a call beyond the session's budgets. A composite tool counts by the calls that it makes."""
@@ -200,20 +205,14 @@ class Door:
 
     def _pins(self, facts: CallFacts) -> Decision | None:
         """Deny a tool that is not as it was approved."""
-        if self.pins is None or self.pins.mode != "enforce":
+        if self.pins is None:
             return None
         reason = self.pins.refusal(facts.backend, facts.tool, facts.arguments)
         return None if reason is None else Decision("deny", PIN, reason)
 
     def _rules(self, facts: CallFacts) -> Decision:
         """Decide by the first rule that matches, else by the default."""
-        counts = self.budgets.of(facts.session)
-        return self.rules.decide(facts, counts)
-
-    def _flow(self, facts: CallFacts) -> Decision | None:
-        """Ask about or deny a call that could send what the session has read; None: no objection."""
-        objection = self.flow.objection(facts)
-        return None if objection is None or objection.action == "allow" else objection
+        return self.rules.decide(facts, self.budgets.of(facts.session))
 
     # -- what follows a decision -------------------------------------------------------------------------
 
@@ -225,8 +224,8 @@ class Door:
         await self.approvals.approve(facts, decision, self.revision, reach, reads)
 
     def _warned(self, facts: CallFacts, decision: Decision) -> Decision:
-        """Return the decision with the guard's objection where `policy.flow: warn` lets the call pass."""
-        objection = self.flow.objection(facts) if self.flow.config.flow == "warn" else None
+        """Return the decision with the guard's objection, with which `policy.flow: warn` lets the call pass."""
+        objection = self.flow.objection(facts)
         if objection is None:
             return decision
         logger.warning("%s: %s (policy.flow: warn)", facts.qualified, objection.reason)
@@ -238,32 +237,11 @@ class Door:
             self.audit.decision(facts, decision, revision=self.revision)
         return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
 
-    def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
-        """Return the resources and prompts of a backend that may be listed."""
-        return offers if self.pins is None else self.pins.shown_offers(backend, offers)
-
     def _count(self, facts: CallFacts) -> None:
         """Count an admitted call towards the session's budgets."""
         if facts.backend != COMPOSITE_BACKEND:
             self.budgets.count(facts)
             self.rates.count(facts)
-
-    async def _intent(self, admission: Admission, audit: AuditLog) -> None:
-        """Write the intent record, without which nothing leaves under `on_failure: block`: then it raises AuditFailed."""
-        if self.audit is not None:
-            facts, decision = admission.facts, admission.decision
-            labels = self.flow.held(facts.session).names() if self.flow.on else ()
-            admission.seq = await self.audit.intent(facts, decision, revision=self.revision, labels=labels)
-
-    def _label(self, admission: Admission, end: CallEnd) -> None:
-        """Add the labels of what was read to the session's."""
-        self.flow.settle(admission.facts)
-
-    def _outcome(self, admission: Admission, end: CallEnd) -> None:
-        """Write the outcome record."""
-        if self.audit is not None:
-            labels = self.flow.sources(admission.facts) if self.flow.on else ()
-            self.audit.outcome(admission.seq or 0, admission.facts, end, labels=labels)
 
     def begin_session(self, session: str) -> Held | None:
         """Begin a session; return the labels that it will gather, None where none are gathered."""
@@ -294,7 +272,10 @@ def door_of(
     if policy is None and audit is None and not (before is not None and before.always):
         return None
     policy = policy or PolicyConfig()
-    door = before or Door(policy, approvals, audit=audit, pins=pins)
-    door.set_policy(policy)
+    if before is None:
+        door = Door(policy, approvals, audit=audit, pins=pins)
+    else:
+        door = before
+        door.set_policy(policy)
     door.approvals.configure(policy.approvals, webhook_key, may_ask=may_ask(policy))
     return door

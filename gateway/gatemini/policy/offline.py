@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from gatemini.config.model.backend import Strict
-from gatemini.config.model.policy import Action, Annotations, PolicyConfig
+from gatemini.config.model.policy import Action, Annotations, PolicyConfig, Transport
 from gatemini.config.model.schema import Config
 from gatemini.errors import GateminiError, ToolNotFound
 from gatemini.model import Json, Tool
@@ -18,7 +18,7 @@ from gatemini.policy.budgets import Counts
 from gatemini.policy.decision import Decision
 from gatemini.policy.door import Door
 from gatemini.policy.facts import CallFacts
-from gatemini.policy.principal import Principal, Transport, local
+from gatemini.policy.principal import Principal, local
 from gatemini.policy.rules.arguments import Match
 from gatemini.policy.rules.when import WhenFailed
 from gatemini.registry import Registry
@@ -104,7 +104,7 @@ class Judge:
         self.door.budgets.end_session(SESSION)
         own = self.door.budgets.of(SESSION)
         own.calls, own.writes = (counts.calls, counts.writes) if counts else (0, 0)
-        return Judged(facts, self.door.judge(facts), known, list(self._steps(facts, own)))
+        return Judged(facts, self.door.judge(facts), known, self._steps(facts, own))
 
     def _tool(self, call: str, annotations: Annotations | None) -> tuple[Tool, bool]:
         try:
@@ -125,9 +125,10 @@ class Judge:
     def _steps(self, facts: CallFacts, counts: Counts) -> list[tuple[str, str]]:
         """The rules up to the one that decides, each with whether it applies."""
         steps: list[tuple[str, str]] = []
+        covering = self.door.rules.of_call(facts)
         for rule in self.door.rules.rules:
             try:
-                match = rule.matches(facts, counts) if rule in self.door.rules.of_call(facts) else Match.NO
+                match = rule.matches(facts, counts) if rule in covering else Match.NO
             except WhenFailed as failure:
                 steps.append((rule.name, f"its `when` could not be evaluated: {failure}"))
                 break

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Transport = Literal["stdio", "socket", "http", "cli"]
-"""How a client is connected: a pipe of its own, the daemon's socket, streamable HTTP, or a command of the terminal."""
+from gatemini.config.model.policy import Transport
 
 
 @dataclass(frozen=True, slots=True)

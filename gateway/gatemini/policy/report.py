@@ -15,7 +15,6 @@ from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, Json, Tool
 from gatemini.policy.door import Door
 from gatemini.policy.facts import Hints
 from gatemini.policy.flow.guard import only_unknown
-from gatemini.policy.rules.globs import tool_names
 from gatemini.policy.rules.rules import NOT_READ_ONLY, CompiledRule, Rules
 
 
@@ -90,18 +89,18 @@ def _decisions(rules: Rules, tool: Tool, hints: Hints) -> list[Json]:
     """The rules about a tool in order, each with its conditions, up to the first without any."""
     if rules.config.read_only and not hints.read_only:
         return [{"action": "deny", "rule": NOT_READ_ONLY.rule}]
-    names = tool_names(tool.backend, tool.name, tool.qualified)
-    found: list[Json] = []
-    for rule in rules.rules:
-        if not rule.covers(names, tool.tags, hints):
-            continue
-        conditions = conditions_of(rule)
-        found.append(
-            {"action": rule.rule.action, "rule": rule.name, **({"if": conditions} if conditions else {})}
-        )
-        if not conditions:
-            return found
+    covering = rules.covering(tool.backend, tool.name, tool.qualified, tool.tags, hints)
+    found = [_decision(rule) for rule in covering]
+    if covering and not conditions_of(covering[-1]):
+        return found
     return [*found, {"action": rules.default.action, "rule": rules.default.rule}]
+
+
+def _decision(rule: CompiledRule) -> Json:
+    decision: Json = {"action": rule.rule.action, "rule": rule.name}
+    if conditions := conditions_of(rule):
+        decision["if"] = conditions
+    return decision
 
 
 def conditions_of(rule: CompiledRule) -> list[str]:

@@ -31,10 +31,10 @@ class Listing:
 
 
 class Listings:
-    """Listings by principal, made anew when tools or rules have changed. `possible` decides about one tool."""
+    """Listings by principal, made anew when tools or rules have changed. `visible` decides about one tool."""
 
-    def __init__(self, possible: Callable[[Tool, Principal], bool]) -> None:
-        self._possible = possible
+    def __init__(self, visible: Callable[[Tool, Principal], bool]) -> None:
+        self._visible = visible
         self._made: LRUCache[tuple[Principal, Registry, int, int], Listing] = LRUCache(KEPT)
 
     def clear(self) -> None:
@@ -52,7 +52,7 @@ class Listings:
 
     def _make(self, registry: Registry, who: Principal) -> Listing:
         hidden = frozenset(
-            (tool.backend, tool.name) for tool in registry.all_tools() if not self._possible(tool, who)
+            (tool.backend, tool.name) for tool in registry.all_tools() if not self._visible(tool, who)
         )
         kinds: dict[tuple[str, str], bool] = {}
 
@@ -62,7 +62,7 @@ class Listings:
             name = READ_RESOURCE if tool.kind == "resource" else GET_PROMPT
             if (shown := kinds.get((tool.backend, name))) is None:
                 reading = member(tool.backend, name, tool.namespace, tool.tags)
-                shown = kinds[tool.backend, name] = self._possible(reading, who)
+                shown = kinds[tool.backend, name] = self._visible(reading, who)
             return shown
 
         return Listing(registry.only(shows) if hidden else registry, shows)

@@ -12,15 +12,15 @@ import anyio.to_thread
 from gatemini.backends.manager import Manager
 from gatemini.backends.status import BackendStatus
 from gatemini.config.load import Loaded
-from gatemini.config.model.policy import PINS_FILE
+from gatemini.config.model.policy import PINS_FILE, PinsMode
 from gatemini.config.model.schema import BackendConfig
 from gatemini.config.profile import LOCKED
 from gatemini.config.variables.redaction import Redactor
 from gatemini.errors import ConfigError
-from gatemini.model import Offer, Tool
+from gatemini.model import Tool
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.pins.observed import Said
-from gatemini.policy.pins.pins import Mode, Pins
+from gatemini.policy.pins.pins import Pins
 
 SAVE_DELAY_SECONDS = 0.5
 """Backends that start at the same time are written into the lock file together."""
@@ -65,15 +65,10 @@ class Pinning:
             for status in self._manager.statuses(session)
         ]
 
-    def offered(self, name: str, offers: list[Offer]) -> list[Offer]:
-        """Take what a backend offers beside tools; return what is shown of it."""
-        return self.pins.offered(name, offers)
-
     async def read(self, loaded: Loaded) -> None:
         """Read the lock file, at the start and when it may have changed, and compare all backends with it."""
-        policy, self.pins.mode = loaded.config.policy, _mode(loaded)
-        programs = loaded.config.backends.values() if policy is not None and policy.pin_executables else ()
-        await anyio.to_thread.run_sync(self.pins.read, list(programs))
+        self.pins.mode = _mode(loaded)
+        await anyio.to_thread.run_sync(self.pins.read, pinned_programs(loaded))
         self.pins.judge_all()
         self._manager.check_tool = self.pins.check if self.pins.mode == "enforce" else None
 
@@ -98,6 +93,12 @@ class Pinning:
             logger.warning("%s", self.pins.problem)
 
 
-def _mode(loaded: Loaded) -> Mode:
+def pinned_programs(loaded: Loaded) -> list[BackendConfig]:
+    """Return the backends whose programs are pinned too."""
+    policy = loaded.config.policy
+    return list(loaded.config.backends.values()) if policy is not None and policy.pin_executables else []
+
+
+def _mode(loaded: Loaded) -> PinsMode:
     policy = loaded.config.policy
     return "off" if policy is None or loaded.source is None else policy.pins

@@ -18,12 +18,13 @@ from fixtures.direct import run_chain, text_of
 from fixtures.running import client_of, running_app
 from fixtures.webhook import KEY, Received, Reply, webhook
 from gatemini.app import App
+from gatemini.config.model.approvals import CHANNELS
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.config.model.schema import CompositeTool
 from gatemini.policy.approvals import asking
 from gatemini.policy.approvals.grants import Approval, NotDecided, State
 from gatemini.policy.approvals.webhook import Webhook
-from gatemini.policy.decision import CHANNELS, Ask
+from gatemini.policy.decision import Ask
 from gatemini.policy.door import door_of
 from gatemini.protocol.client_session import Session
 
@@ -62,8 +63,8 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
 
 def asks(app: App, ask: Ask, **rule: Any) -> None:
     """Put a policy in force that asks about `demo.write`, or does what else its rule says."""
-    told = {"ask": {"remember": ask.remember, "via": ask.via}} if "action" not in rule else {}
-    one = {"tools": ["demo.write"], "action": "ask", "reason": "it writes", **told, **rule}
+    how = {"ask": {"remember": ask.remember, "via": ask.via}} if "action" not in rule else {}
+    one = {"tools": ["demo.write"], "action": "ask", "reason": "it writes", **how, **rule}
     app.approvals.console = True
     app.chain.door = door_of(PolicyConfig.model_validate({"rules": [one]}), app.chain.door, app.approvals)
 
@@ -328,8 +329,10 @@ async def test_a_console_is_quicker_than_the_client(app: App) -> None:
         assert not results[0].is_error
 
 
-async def test_a_chain_that_waited_too_long_ends_and_is_granted_later(app: App) -> None:
-    app.approvals._wait_seconds = 0.2
+async def test_a_chain_that_waited_too_long_ends_and_is_granted_later(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "WAIT_SECONDS", 0.2)
     async with client_of(app) as client:
         app.approvals.watched()
         assert everything(await run_chain(client, call("a"))).startswith("ApprovalPending")
@@ -473,12 +476,11 @@ async def test_an_answer_of_the_client_counts_once_and_for_its_code(app: App) ->
         for answers in ({}, {"q1": ElicitResult(action="accept", content={})}):
             again = await asked(client, call("a"), input_responses=answers)
             assert isinstance(again, InputRequiredResult)
-        assert await written_by(app, client) == ["a"]
+        assert await written_by(app) == ["a"]
 
 
-async def written_by(app: App, client: Client) -> list[str]:
-    """What a client that cannot be asked sees of the same session's backend."""
-    del client
+async def written_by(app: App) -> list[str]:
+    """What a client that takes no questions sees of the same backend."""
     async with client_of(app) as other:
         return await written(other)
 

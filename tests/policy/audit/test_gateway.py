@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
 from fixtures.direct import TESTS, chain_value, gateway, run_chain, text_of, write_config
-from fixtures.running import DEMO, answer, running_app
+from fixtures.running import DEMO, answer, running_app, until
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.show import Filter, records
 from gatemini.policy.audit.verify import verify
@@ -30,13 +30,6 @@ LEDGER = TESTS / "fixtures" / "ledger_server.py"
 
 def written(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
     return list(records(audit_files(folder / "audit"), Filter(kind=kind)))
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Poll for changes of other processes and of watched files; bounded."""
-    with anyio.fail_after(60):
-        while not holds():  # noqa: ASYNC110
-            await anyio.sleep(0.02)
 
 
 def ledger(folder: Path) -> dict[str, Any]:

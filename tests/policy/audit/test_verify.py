@@ -25,6 +25,7 @@ CALLS = 5000
 ROTATE_MB = 1.1
 
 Lines = list[bytes]
+Change = Callable[[Lines, int, random.Random], None]
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def added_byte(lines: Lines, at: int, rng: random.Random) -> None:
     lines[at] = lines[at][:place] + rng.choice(b' \n{"a0').to_bytes() + lines[at][place:]
 
 
-CHANGES: list[Callable[[Lines, int, random.Random], None]] = [
+CHANGES: list[Change] = [
     one_byte,
     deletion,
     swap,
@@ -87,9 +88,7 @@ CHANGES: list[Callable[[Lines, int, random.Random], None]] = [
 ]
 
 
-def changed(
-    files: list[Path], change: Callable[[Lines, int, random.Random], None], rng: random.Random
-) -> Report:
+def changed(files: list[Path], change: Change, head: str, rng: random.Random) -> Report:
     """Change one line, verify, and put the file back."""
     path = rng.choice(files)
     whole = path.read_bytes()
@@ -97,32 +96,27 @@ def changed(
     change(lines, rng.randrange(len(lines)), rng)
     path.write_bytes(b"".join(lines))
     try:
-        return verify(files, heads=[HEAD[files[-1].name]])
+        return verify(files, heads=[head])
     finally:
         path.write_bytes(whole)
 
 
-HEAD: dict[str, str] = {}
-
-
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_anywhere_in_ten_thousand_records_is_found(
-    copy: list[Path], change: Callable[[Lines, int, random.Random], None]
-) -> None:
-    HEAD[copy[-1].name] = head_of(copy)
+def test_a_change_anywhere_in_ten_thousand_records_is_found(copy: list[Path], change: Change) -> None:
+    head = head_of(copy)
     for seed in range(15):
-        report = changed(copy, change, random.Random(seed))
+        report = changed(copy, change, head, random.Random(seed))
         assert report.findings, seed
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_of_each_kind_at_any_of_ten_thousand_records_is_found(
-    copy: list[Path], change: Callable[[Lines, int, random.Random], None]
+    copy: list[Path], change: Change
 ) -> None:
-    HEAD[copy[-1].name] = head_of(copy)
+    head = head_of(copy)
     for seed in range(150):
-        assert changed(copy, change, random.Random(seed)).findings, seed
+        assert changed(copy, change, head, random.Random(seed)).findings, seed
 
 
 @pytest.mark.load

@@ -215,8 +215,8 @@ def _call(code: str, head: re.Match[str], is_backend: Callable[[str], bool]) -> 
     root, at = head["root"], head.end()
     if root == "__interfaces":
         return Describe("interfaces"), at
-    if root == "__getToolInterface" and (asked := _LOOKUP.match(code, at)):
-        return Describe("interface", unquoted(asked["string"])), asked.end()
+    if root == "__getToolInterface" and (lookup := _LOOKUP.match(code, at)):
+        return Describe("interface", unquoted(lookup["string"])), lookup.end()
     found = _TOOL.match(code, at) if is_backend(root) else None
     if found is None:
         raise Uncertain

@@ -99,5 +99,5 @@ def approvals_open(held: list[Outcome]) -> ErrorInfo:
 
 def approvals_of(fields: Json) -> list[str]:
     """Return the ids of the approvals that an error of the code names."""
-    told = fields.get("structured")
-    return [str(ident) for ident in told.get("approvals", ())] if isinstance(told, dict) else []
+    structured = fields.get("structured")
+    return [str(i) for i in structured.get("approvals", ())] if isinstance(structured, dict) else []

@@ -14,7 +14,7 @@ SHOWN_ARGUMENTS = 200
 
 
 def arguments_text(arguments: Any) -> bytes:
-    """The JSON of a call's arguments, for `Trace.issue`."""
+    """The JSON of a call's arguments, for `RecordedCalls.issue`."""
     try:
         return orjson.dumps(arguments)
     except (orjson.JSONEncodeError, RecursionError):

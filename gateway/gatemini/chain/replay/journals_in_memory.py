@@ -6,7 +6,6 @@ only when `// @resume <id>` names it. Pure but for the clock.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 from collections import OrderedDict
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 
 from gatemini.chain.replay.journal_file import JournalFile
 from gatemini.chain.replay.recorded_calls import MOST_BYTES, RecordedCalls
-from gatemini.chain.replay.records import Begun, Ended, Rewound
+from gatemini.chain.replay.records import Begun, Ended, Rewound, code_hash
 from gatemini.chain.replay.refusals import KNOWN_FIRST
 from gatemini.errors import ResumeRefused
 
@@ -143,7 +142,7 @@ class SessionJournals:
     def __init__(self, book: JournalBook) -> None:
         self._book = book
         self.running: dict[str, Journal] = {}
-        self._untold: list[Journal] = []
+        self._unnamed: list[Journal] = []
         self._closed = False
         self.new_file: Callable[[str], JournalFile] | None = None
         """Makes the file of a chain, where the session may be continued by a later process."""
@@ -152,7 +151,7 @@ class SessionJournals:
 
     def begin(self, code: str, *, dry: bool = False) -> Journal:
         """Return a journal for a new run of `code` (its identity)."""
-        journal = Journal("chain_" + secrets.token_hex(4), _hash(code), dry)
+        journal = Journal("chain_" + secrets.token_hex(4), code_hash(code), dry)
         if self.new_file is not None and not dry:
             journal.trace.file = self.new_file(journal.id)
             journal.trace.file.put(Begun(journal.code))
@@ -175,7 +174,7 @@ class SessionJournals:
         if ident in self.running:
             raise _refused(ident, "it is still running")
         journal = self.kept[ident]
-        if journal.code != _hash(code):
+        if journal.code != code_hash(code):
             raise _refused(
                 ident,
                 "this is not the code it ran",
@@ -192,13 +191,13 @@ class SessionJournals:
             journal.trace.file.write()
         return journal
 
-    def end(self, journal: Journal, *, interrupted: str = "", told: bool = True) -> None:
-        """End a run. `interrupted` names the cause, `told` whether an answer with its id is sent."""
+    def end(self, journal: Journal, *, interrupted: str = "", answered: bool = True) -> None:
+        """End a run. `interrupted` names the cause; `answered`: an answer with its id is sent."""
         if self.running.pop(journal.id, None) is None:
             return
         journal.why = interrupted
-        if interrupted and not told and not journal.dry:
-            self._untold.append(journal)
+        if interrupted and not answered and not journal.dry:
+            self._unnamed.append(journal)
         journal.trace.finished = not interrupted
         if journal.trace.file is not None:
             journal.trace.file.put(Ended(interrupted, time.time()))
@@ -214,9 +213,9 @@ class SessionJournals:
         else:
             self._book.keep(journal, self)
 
-    def untold(self) -> list[Journal]:
+    def unnamed(self) -> list[Journal]:
         """Return interrupted chains that no answer has named yet; they count as named from now on."""
-        found, self._untold = self._untold, []
+        found, self._unnamed = self._unnamed, []
         return [j for j in found if j.id in self.kept and any(e.sent for e in j.trace.entries.values())]
 
     def take_back(self, journal: Journal, idle_seconds: float) -> None:
@@ -235,10 +234,6 @@ class SessionJournals:
         self._closed = True
         for ident in list(self.kept):
             self._book.drop(ident, "its session has ended")
-
-
-def _hash(code: str) -> bytes:
-    return hashlib.blake2b(code.encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _refused(ident: str, why: str, *, hint: str | None = None) -> ResumeRefused:

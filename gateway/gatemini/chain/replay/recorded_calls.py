@@ -1,6 +1,6 @@
 """Record the calls of one run and the answers it got, and replay them when an interrupted chain is resumed.
 
-A trace only grows. `rewind` prepares it for another run: the batches of answers that the code got are given again in the
+The record only grows. `rewind` prepares it for another run: the batches of answers that the code got are given again in the
 same order, each call that the code issues must be the one it issued before, and only a call that was never answered is
 made.
 """
@@ -19,7 +19,7 @@ from gatemini.chain.replay.journal_file import LARGE_BYTES, JournalFile
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.records import Called, Clock, Opened, Started, Stepped, TooLarge
 from gatemini.chain.replay.refusals import differs, unanswered
-from gatemini.model import Tool
+from gatemini.model import READ_RESOURCE, Tool
 from gatemini.output.json.javascript_json import loads_exact
 from gatemini_sandbox.messages import Start
 
@@ -67,7 +67,7 @@ class Entry(msgspec.Struct, gc=False):
     text: str | None = None
     notes: tuple[str, ...] = ()
     read_anew: bool = False
-    """Its answer is not kept here: it is read once more where it came from."""
+    """Its answer is not kept: it is read once more where it came from."""
     place: int = 0
     """Its place in order of completion."""
     inner: RecordedCalls | None = None
@@ -172,7 +172,7 @@ class RecordedCalls:
         where the two differ."""
         head = f"{kind}\0{backend}\0{tool}\0{raw}\0".encode("utf-8", "replace")
         digest = hashlib.blake2b(head + text, digest_size=16).digest()
-        name = tool if kind == "tool" and not backend else f"{backend or kind}.{tool or 'readResource'}"
+        name = tool if kind == "tool" and not backend else f"{backend or kind}.{tool or READ_RESOURCE}"
         if ident in self._before:
             self._before.discard(ident)
             known = self.entries[ident]
@@ -191,7 +191,7 @@ class RecordedCalls:
         return entry
 
     def inner(self, entry: Entry, source: bytes) -> RecordedCalls:
-        """Begin the trace of a composite tool's run."""
+        """Begin the record of a composite tool's run."""
         entry.inner = RecordedCalls(self.meter, source, (*self.path, entry.id), self.file)
         if self.file is not None:
             self.file.put(Opened(entry.inner.path, source))
@@ -235,7 +235,7 @@ class RecordedCalls:
             self.file.put(entry.record(self.path), len(entry.text or ""))
 
     def answer(self, entry: Entry, outcome: Outcome, *, kept: bool = False) -> str:
-        """Note what a call brought; returns its JSON text, but a text of over MOST_BYTES as it is.
+        """Note the outcome of a call; return its JSON text, but a text of over MOST_BYTES as it is.
 
         `kept`: it is kept elsewhere and can be read anew.
         """
@@ -269,7 +269,7 @@ class RecordedCalls:
             self.file.put(Stepped(self.path, tuple(idents), clock))
 
     def ended(self, readings: Sequence[int]) -> None:
-        """The run is over: keep what its clock said."""
+        """Note that the run is over, and what it has read of the clock."""
         if self.replaying or self._before:
             return  # it was cut off before it came to anything new
         self.meter.bytes += 8 * (len(readings) - len(self.readings))
@@ -277,17 +277,14 @@ class RecordedCalls:
         self.read_clock(readings)
 
     def last(self, name: str) -> str | None:
-        """The JSON text of what the last call of that name brought, if it is kept."""
-        brought = (e.text for e in reversed(self.entries.values()) if e.name == name and e.ok)
-        return next(brought, None)
+        """The JSON text of what the last call of that name returned, if it is kept."""
+        return next((e.text for e in reversed(self.entries.values()) if e.name == name and e.ok), None)
 
     def results(self, name: str) -> list[str] | None:
-        """The JSON texts of all that calls of that name brought; None if one is not kept."""
-        brought = [
-            e.text for e in self.entries.values() if e.name == name and e.ok and e.fate is Fate.ANSWERED
-        ]
-        kept = [text for text in brought if text is not None]
-        return kept if len(kept) == len(brought) else None
+        """The JSON texts of all that calls of that name returned; None if one is not kept."""
+        texts = [e.text for e in self.entries.values() if e.name == name and e.ok and e.answered]
+        kept = [text for text in texts if text is not None]
+        return kept if len(kept) == len(texts) else None
 
     # -- giving it again -----------------------------------------------------------------------------
 
@@ -358,26 +355,24 @@ class RecordedCalls:
         self._before = set(self.entries)
 
     def _reach(self) -> tuple[int, bool]:
-        """How many steps count, and whether the last of them brought an answer only because time was over."""
+        """How many steps count, and whether the last of them has an answer only because time was over."""
         for number, step in enumerate(self.steps, 1):
             if any(self.entries[i].fate is Fate.CUT for i in step):
                 return number, True
         return len(self.steps), False
 
     def _to_repeat(self) -> list[Entry]:
-        """Calls without an answer, unless the code was told that it failed and has gone on."""
+        """Calls without an answer, but for those of which the code got the failure and went on."""
         unanswered = [e for e in self.entries.values() if not e.answered]
-        if (
-            self.finished
-        ):  # a failure it was told of is told again; what it did not wait for may have happened
+        if self.finished:  # the code gets a failure again; what it did not wait for may have happened
             return [e for e in unanswered if e.fate is not Fate.FAILED]
         last, cut = self._reach()
         went_on = not cut and any(e.step == last for e in self.entries.values())
-        told = {i for step in (self.steps if went_on else self.steps[: max(0, last - 1)]) for i in step}
+        delivered = {i for step in (self.steps if went_on else self.steps[: max(0, last - 1)]) for i in step}
         return [
             e
             for e in unanswered
-            if not (e.fate is Fate.FAILED and e.id in told) and not (cut and e.step >= last)
+            if not (e.fate is Fate.FAILED and e.id in delivered) and not (cut and e.step >= last)
         ]
 
     def _deep(self, entries: Sequence[Entry]) -> Iterator[Entry]:

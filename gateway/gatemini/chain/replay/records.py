@@ -1,9 +1,11 @@
-"""The records of a chain's journal file: what is appended while the chain runs, and from which its trace is rebuilt.
+"""The records of a chain's journal file: what is appended while the chain runs, and from which the run is rebuilt.
 
-`path` leads to a trace: empty for the chain's own, else the ids of the calls of composite tools around it.
+`path` leads to a run: empty for the chain's own, else the ids of the calls of composite tools around it.
 """
 
 from __future__ import annotations
+
+import hashlib
 
 import msgspec
 
@@ -11,6 +13,11 @@ from gatemini.chain.replay.outcome import Fate
 from gatemini_sandbox.messages import Start
 
 Path = tuple[int, ...]
+
+
+def code_hash(code: str) -> bytes:
+    """Return the hash by which the code of a run is recognised when it is resumed."""
+    return hashlib.blake2b(code.encode("utf-8", "replace"), digest_size=16).digest()
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True, tag="begun"):
@@ -34,7 +41,7 @@ class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
 
 
 class Called(msgspec.Struct, frozen=True, array_like=True, tag="called"):
-    """A call as it is now, in the fields of `trace.Entry`; a later record of the same id replaces it."""
+    """A call as it is now, in the fields of `recorded_calls.Entry`; a later record of the same id replaces it."""
 
     path: Path
     id: int

@@ -30,7 +30,7 @@ SUFFIX = ".journals"
 SEGMENT_BYTES = 8 << 20
 """A file with more than this gets no further chains."""
 CUT_OFF = "was cut off when the gateway ended"
-"""What interrupted a chain whose journal does not tell its end."""
+"""What interrupted a chain without an end in its journal."""
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class StoredJournals:
 
 
 def journal_of(chain: str, records: list[Record], written: float) -> tuple[Journal, float]:
-    """Rebuild a journal, and when it was used last: `written` where it does not tell its end.
+    """Rebuild a journal, and when it was used last: `written` where it has no end.
 
     Raises ResumeRefused, LookupError or ValueError for records that no chain has left.
     """

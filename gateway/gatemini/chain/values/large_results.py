@@ -189,20 +189,20 @@ def _read_message(header: dict[str, Any], data: bytes) -> bytes:
         message = _Message(parts)
         read = message.envelope(lazy.fields(raw))
         notes = ["integers beyond 2^53 were kept as text"] if message.kept else []
-        return parts.after([_told(read, message, notes, len(line), parts)] if wire.is_rpc(read) else [])
-    told = []
+        return parts.after([_described(read, message, notes, len(line), parts)] if wire.is_rpc(read) else [])
+    described = []
     for piece in wire.decode(data):
         if isinstance(piece, wire.Broken):
-            told.append({"broken": piece.reason, "id": piece.ident})
+            described.append({"broken": piece.reason, "id": piece.ident})
             continue
         message = _Message(parts)
         repaired = _strictly(encode(dumps(piece.message)))
         read = piece.message if repaired is None else message.envelope(lazy.fields(repaired))
-        told.append(_told(read, message, list(piece.notes), piece.size, parts))
-    return parts.after(told)
+        described.append(_described(read, message, list(piece.notes), piece.size, parts))
+    return parts.after(described)
 
 
-def _told(read: Any, message: _Message, notes: list[str], size: int, parts: _Parts) -> dict[str, Any]:
+def _described(read: Any, message: _Message, notes: list[str], size: int, parts: _Parts) -> dict[str, Any]:
     return {"message": parts.add(wire.encode(read)), "large": message.large, "notes": notes, "size": size}
 
 
@@ -214,17 +214,17 @@ def _reduce(header: dict[str, Any], data: bytes) -> bytes:
     text = decode(data)
     shown = Redactor((name, value) for value, name in header["secrets"].items()).redact(text)
     plan = reduced(shown, OutputOptions(**header["options"]))
-    told: dict[str, Any] = {"bytes": len(encode(shown)), "plan": None, "index": None}
+    facts: dict[str, Any] = {"bytes": len(encode(shown)), "plan": None, "index": None}
     parts = _Parts()
     if plan is None:
-        told["text"] = None if shown is text else parts.add(encode(shown))
-        return parts.after(told)
-    told["text"] = parts.add(encode(plan.text))
-    told["plan"] = {"notes": plan.notes, "footer": plan.footer, "kind": plan.kind}
+        facts["text"] = None if shown is text else parts.add(encode(shown))
+        return parts.after(facts)
+    facts["text"] = parts.add(encode(plan.text))
+    facts["plan"] = {"notes": plan.notes, "footer": plan.footer, "kind": plan.kind}
     if plan.footer is not None:
         index = plan.index if shown is text and plan.index else index_rows(data, as_text=plan.kind == "text")
-        told["index"] = asdict(index)
-    return parts.after(told)
+        facts["index"] = asdict(index)
+    return parts.after(facts)
 
 
 OPERATIONS = {"message": _read_message, "reduce": _reduce}

@@ -254,18 +254,18 @@ class _Reader:
 
     def _media(self, head: Json, data: str, mime: Any) -> Json:
         """The descriptor of base64 data; without a `ref` when there is none, or it cannot be decoded."""
-        told = mime if isinstance(mime, str) else ""
+        declared = mime if isinstance(mime, str) else ""
         encoded, size = canonical_base64(data)
-        guess = head["type"] == "image" or told.startswith("image/") or told in ("", UNKNOWN_TYPE)
-        kind = (picture_kind(encoded) if guess else None) or told or UNKNOWN_TYPE
+        guess = head["type"] == "image" or declared.startswith("image/") or declared in ("", UNKNOWN_TYPE)
+        kind = (picture_kind(encoded) if guess else None) or declared or UNKNOWN_TYPE
         head |= {"mimeType": kind, "bytes": size}
         if encoded is None or (not size and head["type"] != "resource"):
             self.note(
                 f"the {head['type']} block of {short_name(self.tool.qualified)} holds no valid base64 data"
             )
             return head
-        if told not in ("", kind):
-            self.note(f"what {short_name(self.tool.qualified)} calls {told[:60]!r} is {kind}")
+        if declared not in ("", kind):
+            self.note(f"what {short_name(self.tool.qualified)} calls {declared[:60]!r} is {kind}")
         head["ref"] = self.save_blob(encoded, kind)
         return head
 
@@ -340,7 +340,7 @@ def tool_error(result: Json, tool: Tool) -> Json:
         "tool": tool.qualified,
         "backend": tool.backend,
     }
-    code = _told(structured, ("code",))
+    code = _error_member(structured, ("code",))
     if isinstance(code, (int, str)) and not isinstance(code, bool):
         error["code"] = code
     if structured is not None:
@@ -359,13 +359,13 @@ def _object_in(text: str) -> Json | None:
     return value if isinstance(value, dict) else None
 
 
-def _told(structured: Any, keys: tuple[str, ...]) -> Any:
+def _error_member(structured: Any, keys: tuple[str, ...]) -> Any:
     """What an error object says under the first of these keys that it has, or the object in its `error`."""
-    for told in (structured, structured.get("error") if isinstance(structured, dict) else None):
-        if isinstance(told, dict):
+    for error in (structured, structured.get("error") if isinstance(structured, dict) else None):
+        if isinstance(error, dict):
             for key in keys:
-                if isinstance(told.get(key), (str, int, float)):
-                    return told[key]
+                if isinstance(error.get(key), (str, int, float)):
+                    return error[key]
     return None
 
 
@@ -376,7 +376,7 @@ def _error_text(blocks: list[Any], structured: Any) -> str:
     if texts:
         text = "\n".join(texts)
     elif structured:
-        said = _told(structured, ("message", "error", "detail"))
+        said = _error_member(structured, ("message", "error", "detail"))
         text = said if isinstance(said, str) and said else structured
         text = text if isinstance(text, str) else dumps(text)
     elif others:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
 from gatemini.config.model.backend import Strict
 
 Channel = Literal["client", "console", "webhook"]
+CHANNELS: tuple[Channel, ...] = get_args(Channel)
+"""In the order in which they ask."""
 
 _URL = re.compile(
     r"https://[^\s/?#]+(?:[/?#]\S*)?|http://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?]\S*)?"
@@ -43,7 +45,7 @@ class WebhookConfig(Strict):
 class ApprovalsConfig(Strict):
     """How a person is asked about calls, for all rules."""
 
-    via: Annotated[tuple[Channel, ...], Field(min_length=1)] = ("client", "console", "webhook")
+    via: Annotated[tuple[Channel, ...], Field(min_length=1)] = CHANNELS
     """Channels that may be used at all, whatever `ask.via` of a rule allows."""
     webhook: WebhookConfig | None = None
     """The web service of the channel `webhook`."""

@@ -17,6 +17,8 @@ def _expanded(value: Path | None) -> Path | None:
 
 HomePath = Annotated[Path | None, AfterValidator(_expanded)]
 
+KeptArguments = Literal["hash", "full", "none"]
+
 
 class AnchorConfig(Strict):
     """Where the hash of the last record goes: a chain alone cannot show that its end was cut."""
@@ -38,7 +40,7 @@ class AuditConfig(Strict):
     """Folder of the log; each running gateway has files of its own in it. A relative one is below the configuration's folder."""
     on_failure: Literal["block", "warn"] = "warn"
     """Where a record cannot be written: no call leaves, or a warning."""
-    arguments: Literal["hash", "full", "none"] = "hash"
+    arguments: KeptArguments = "hash"
     """What is kept of a call's arguments: an HMAC, the arguments without secrets (up to 64 KB), or nothing."""
     key_file: HomePath = None
     """The key of that HMAC, made when it is missing; else `audit.key` in the state folder."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
 from gatemini.config.model.backend import Strict
 from gatemini.config.model.expressions import ToolGlob
+
+Label = Literal["untrusted", "private"]
+LABELS: tuple[Label, ...] = get_args(Label)
 
 Globs = tuple[ToolGlob, ...]
 
@@ -26,8 +29,5 @@ class Declassify(Strict):
 
     tools: Annotated[Globs, Field(min_length=1)]
     """Globs over `backend.tool`."""
-    labels: Annotated[tuple[Literal["untrusted", "private"], ...], Field(min_length=1)] = (
-        "untrusted",
-        "private",
-    )
+    labels: Annotated[tuple[Label, ...], Field(min_length=1)] = LABELS
     """The labels that do not count for them."""

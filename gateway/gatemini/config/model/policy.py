@@ -1,6 +1,6 @@
 """`policy`: which calls are allowed, denied, or asked about.
 
-Nothing of this section is replaced by variables: a rule holds as it stands in the file, also for those who review it.
+Nothing of this section is replaced by variables: a rule holds as it is written in the file, which is what a reviewer reads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gatemini.config.model.approvals import ApprovalsConfig, Channel
+from gatemini.config.model.approvals import CHANNELS, ApprovalsConfig, Channel
 from gatemini.config.model.backend import Duration, Strict
 from gatemini.config.model.expressions import ToolGlob, compile_expression, compile_pattern
 from gatemini.config.model.flow import Declassify, FlowLabels
@@ -25,6 +25,9 @@ PINS_FILE = "gatemini.lock.yaml"
 """The file of pins, beside the configuration."""
 
 Action = Literal["allow", "deny", "ask"]
+Transport = Literal["stdio", "socket", "http", "cli"]
+"""How a client is connected: a pipe of its own, the daemon's socket, streamable HTTP, or a command of the terminal."""
+PinsMode = Literal["off", "warn", "enforce"]
 
 
 def _hours(text: str) -> str:
@@ -96,7 +99,7 @@ class AskConfig(Strict):
 
     remember: Literal["call", "session"] | Duration = "call"
     """An approval holds for one call, or for equal arguments in the session or for a duration."""
-    via: Annotated[tuple[Channel, ...], Field(min_length=1)] = ("client", "console", "webhook")
+    via: Annotated[tuple[Channel, ...], Field(min_length=1)] = CHANNELS
     """The channels that may ask, the first that works."""
 
 
@@ -115,9 +118,7 @@ class Rule(Strict):
     """Globs over the client's name or the id of its principal."""
     scopes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Scopes that the client's token must have, all of them."""
-    transport: (
-        Annotated[tuple[Literal["stdio", "socket", "http", "cli"], ...], Field(min_length=1)] | None
-    ) = None
+    transport: Annotated[tuple[Transport, ...], Field(min_length=1)] | None = None
     """How the client is connected: `stdio`, `socket` (a daemon), `http`, `cli`."""
     hours: Annotated[tuple[Annotated[str, AfterValidator(_hours)], ...], Field(min_length=1)] | None = None
     """Local times such as `mon-fri 08:00-18:00`, one of which it is."""
@@ -163,7 +164,7 @@ class PolicyConfig(Strict):
     """Glob over `backend.tool` → hints that replace its own."""
     budgets: BudgetConfig = BudgetConfig()
     """The most that one session may call."""
-    pins: Literal["off", "warn", "enforce"] = "off"
+    pins: PinsMode = "off"
     """Whether servers are compared with `gatemini.lock.yaml`: not, with a warning, or what is not approved is withheld."""
     pin_executables: bool = False
     """Pin the program of a command too, and the files among its arguments, by their hash."""

@@ -19,14 +19,14 @@ import anyio.abc
 import anyio.to_thread
 from anyio.abc import TaskStatus
 
-from gatemini.config.model.approvals import ApprovalsConfig
+from gatemini.config.model.approvals import CHANNELS, ApprovalsConfig, Channel
 from gatemini.errors import ApprovalDenied, ApprovalPending
 from gatemini.model import Json
 from gatemini.policy.approvals import client
 from gatemini.policy.approvals.grants import Approval, GrantStore, NotDecided, State
 from gatemini.policy.approvals.subject import Request, Subject
-from gatemini.policy.approvals.webhook import Verdict, Webhook, WebhookFailed
-from gatemini.policy.decision import CHANNELS, Ask, Channel, Decision
+from gatemini.policy.approvals.webhook import Webhook, WebhookFailed
+from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
 from gatemini.policy.reach import CannotAsk, Reach
 
@@ -78,7 +78,7 @@ class _Round:
 class Approvals:
     """The approvals of one gateway. `run` owns the tasks that ask."""
 
-    def __init__(self, redact: Redact = lambda value: value, *, wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(self, redact: Redact = lambda value: value) -> None:
         self.store = GrantStore()
         self.event: Event = _no_event
         self.needed = anyio.Event()
@@ -89,7 +89,6 @@ class Approvals:
         self.allowed: tuple[Channel, ...] = CHANNELS
         """Channels that may be used at all, whatever a rule allows."""
         self._redact = redact
-        self._wait_seconds = wait_seconds
         self._tasks: anyio.abc.TaskGroup | None = None
         self._rounds: dict[str, _Round] = {}
         self._watched = float("-inf")
@@ -120,14 +119,14 @@ class Approvals:
         """Return once a grant admits the call. Raises ApprovalDenied or ApprovalPending."""
         subject = Subject.of(facts, revision)
         if (grant := self.store.use(subject)) is not None:
-            self._tell("used", grant)
+            self._record("used", grant)
             return
         via = tuple(channel for channel in decision.ask.via if self._has(channel))
         if not self._can_ask(via, reach) and "console" not in via:
             raise self._nothing_asks(facts, decision)
         request = Request.of(facts, decision, reads)
-        approval = self.store.open(subject, request, _narrowed(decision, via))
-        self._tell("asked", approval)
+        approval = self.store.open(subject, request, replace(decision.ask, via=via))
+        self._record("asked", approval)
         waiter = _Waiter(approval, reach)
         approval.tell = waiter.settled.set
         try:
@@ -141,7 +140,7 @@ class Approvals:
     def _conclude(self, facts: CallFacts, approval: Approval) -> None:
         """Use the grant, or raise what became of the approval."""
         if self.store.take(approval):
-            self._tell("used", approval)
+            self._record("used", approval)
             return
         if approval.state is State.OPEN:
             raise pending(facts.qualified, approval)
@@ -167,7 +166,7 @@ class Approvals:
         current.waiting.append(waiter)
         current.unasked.append(waiter)
         try:
-            with anyio.move_on_after(self._wait_seconds):
+            with anyio.move_on_after(WAIT_SECONDS):
                 await waiter.settled.wait()
         finally:
             waiter.settled.set()  # a question about it holds up no other
@@ -214,9 +213,9 @@ class Approvals:
             chain=facts.chain,
             rule=decision.rule,
         )
-        told = f"{decision.rule}: {decision.reason}" if decision.reason else decision.rule
+        rule = f"{decision.rule}: {decision.reason}" if decision.reason else decision.rule
         return ApprovalDenied(
-            f"{facts.qualified} needs an approval ({told}), and nothing can ask for it ({why})",
+            f"{facts.qualified} needs an approval ({rule}), and nothing can ask for it ({why})",
             hint="report this to the user; only the owner of this gateway can change its policy",
         )
 
@@ -274,8 +273,8 @@ class Approvals:
     async def _by_client(self, approvals: list[Approval], reach: Reach) -> None:
         answer = await _elicit(reach, client.request(approvals))
         if client.wants_whole(answer):
-            asked = functools.partial(client.request, approvals, whole=True)
-            answer = await _elicit(reach, await anyio.to_thread.run_sync(asked))
+            whole = functools.partial(client.request, approvals, whole=True)
+            answer = await _elicit(reach, await anyio.to_thread.run_sync(whole))
         for approval, granted in zip(approvals, client.decisions(approvals, answer), strict=True):
             with suppress(NotDecided):  # a console was quicker, or the session has ended
                 self.decide(approval.id, approval.subject.digest, "client", granted=granted)
@@ -284,7 +283,6 @@ class Approvals:
         if self.webhook is None:
             raise WebhookFailed("no webhook is configured")
         asked = {approval.id for approval in approvals}
-        verdict: Verdict
         for verdict in await self.webhook.ask(approvals):
             try:
                 if verdict.id not in asked:
@@ -302,7 +300,7 @@ class Approvals:
         except NotDecided as refused:
             self.event("approval", step="refused", approval=ident, channel=channel, reason=str(refused))
             raise
-        self._tell("granted" if granted else "denied", approval, by=by)
+        self._record("granted" if granted else "denied", approval, by=by)
         return approval
 
     def watched(self) -> None:
@@ -323,8 +321,7 @@ class Approvals:
     def end_session(self, session: str) -> None:
         self.store.end_session(session)
 
-    def _tell(self, step: str, approval: Approval, **more: Any) -> None:
-        told = {key: value for key, value in more.items() if value}
+    def _record(self, step: str, approval: Approval, **more: Any) -> None:
         self.event(
             "approval",
             step=step,
@@ -335,7 +332,7 @@ class Approvals:
             channel=approval.channel,
             rule=approval.request.rule,
             revision=approval.subject.revision,
-            **told,
+            **{key: value for key, value in more.items() if value},
         )
 
 
@@ -352,10 +349,6 @@ async def _elicit(reach: Reach, params: Json) -> Json:
     if reach.ask is None:
         raise CannotAsk("it is not connected")
     return await reach.ask(client.ELICIT, params)
-
-
-def _narrowed(decision: Decision, via: tuple[Channel, ...]) -> Ask:
-    return replace(decision.ask, via=via)
 
 
 def _no_event(_kind: str, **_fields: object) -> None:

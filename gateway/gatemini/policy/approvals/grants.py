@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gatemini.config.model.approvals import Channel
 from gatemini.policy.approvals.subject import Request, Subject
-from gatemini.policy.decision import Ask, Channel
+from gatemini.policy.decision import Ask
 
 KEPT_SECONDS = 3600.0
 """How long an approval may be granted, and its grant be used: as long as the journal of an interrupted chain is kept."""
@@ -35,6 +36,10 @@ class NotDecided(Exception):
     """A decision that has no effect; the message says why."""
 
 
+def _nothing() -> None:
+    """No call waits."""
+
+
 @dataclass(slots=True, eq=False)
 class Approval:
     """One call that needs a person's agreement."""
@@ -49,7 +54,7 @@ class Approval:
     """By which it was decided."""
     waiting: bool = True
     """Whether a call waits for it now. Without one, it may still be granted for the chain's next run."""
-    tell: Callable[[], None] = field(default=lambda: None, repr=False)
+    tell: Callable[[], None] = field(default=_nothing, repr=False)
     """Called once it is no longer open."""
 
 
@@ -126,10 +131,6 @@ class GrantStore:
         self.sweep()
         return [approval for approval in self._known.values() if approval.state is State.OPEN]
 
-    def get(self, ident: str) -> Approval | None:
-        """Return an open approval, or one whose grant is not used yet."""
-        return self._known.get(ident)
-
     def end_session(self, session: str) -> None:
         """Drop what a session that has ended was waiting for and what was granted to it."""
         for approval in [each for each in self._known.values() if each.subject.session == session]:
@@ -189,7 +190,3 @@ class GrantStore:
             if not approval.waiting:
                 self._expire(approval)
                 count, size = count - 1, size - approval.request.size
-
-
-def _nothing() -> None:
-    """Nobody waits."""

@@ -36,7 +36,7 @@ def description(approval: Approval, *, whole: bool = False) -> tuple[str, bool]:
 def question(approvals: Sequence[Approval], *, whole: bool = False) -> tuple[str, bool]:
     """Return the question to a client's user about the calls of one chain, and whether it shows all of them whole.
 
-    The calls stand in a code fence: a client that renders Markdown would hide a comment or a link's target.
+    The calls are in a code fence: a client that renders Markdown would hide a comment or a link's target.
     """
     described = [description(approval, whole=whole) for approval in approvals]
     numbered = [

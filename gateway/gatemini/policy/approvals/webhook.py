@@ -135,7 +135,6 @@ class Webhook:
     url: str
     key: str = field(repr=False)
     redact: Callable[[Any], Any] = lambda value: value
-    clock: Callable[[], float] = time.time
 
     async def ask(self, approvals: Sequence[Approval]) -> list[Verdict]:
         """Post the approvals until they are decided. Raises WebhookFailed."""
@@ -163,7 +162,7 @@ class Webhook:
         self, client: httpx2.AsyncClient, key: bytes, body: bytes
     ) -> tuple[list[Verdict] | None, float]:
         """Post once; return the decisions, or None and when to ask again."""
-        ident, stamp = f"msg_{secrets.token_urlsafe(16)}", int(self.clock())
+        ident, stamp = f"msg_{secrets.token_urlsafe(16)}", int(time.time())
         headers = {
             "content-type": "application/json",
             "accept-encoding": "identity",
@@ -179,7 +178,7 @@ class Webhook:
             data = await bounded_body(answer, MOST_ANSWER_BYTES)
             if data is None:
                 raise WebhookFailed(f"the answer has more than {MOST_ANSWER_BYTES} bytes")
-            return verdicts(key, ident, self.clock(), answer.headers, data), 0.0
+            return verdicts(key, ident, time.time(), answer.headers, data), 0.0
 
 
 def _pause(retry_after: str) -> float:

@@ -10,18 +10,17 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio.to_thread
 
+from gatemini.config.model.audit import KeptArguments
 from gatemini.policy.canonical import canonical
 from gatemini.processes.own_files import NotOurs, read_own, replace_own
 
 KEY_BYTES = 32
 MOST_BYTES = 64 << 10
 """Larger arguments are kept as their HMAC only, and hashed in a thread."""
-
-KEPT = Literal["hash", "full", "none"]
 
 
 def read_key(path: Path) -> bytes:
@@ -44,7 +43,7 @@ def read_key(path: Path) -> bytes:
 class Kept:
     """The arguments of calls as records have them."""
 
-    def __init__(self, how: KEPT, key: bytes, redact: Callable[[Any], Any]) -> None:
+    def __init__(self, how: KeptArguments, key: bytes, redact: Callable[[Any], Any]) -> None:
         self._how = how
         self._redact = redact
         self._keyed = hmac.new(key, digestmod="sha256")  # copied: looking the hash up costs ten times as much

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,13 +115,13 @@ class Disk:
         if file is not None:
             file.sync()
             if file.is_deleted():
-                raise Deleted(2, "was deleted while it was written", str(file.path))
+                raise Deleted(errno.ENOENT, "was deleted while it was written", str(file.path))
         if self._new_names:
             sync_folder(self.folder)
             self._new_names = False
 
     def abandon(self) -> None:
-        """Begin a new file with the next record: the present one was deleted. Nothing may wait for the disk meanwhile."""
+        """Close the file: the next record begins a new one. Nothing may wait for the disk meanwhile."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -128,6 +129,4 @@ class Disk:
     def close(self) -> None:
         """Force everything to the disk and close; blocks. Raises OSError."""
         self.sync()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self.abandon()

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
-from gatemini.policy.audit.record import SUFFIX, Head, digest
+from gatemini.policy.audit.record import SUFFIX, Head, Line, digest, read_line
 
 try:
     import fcntl
@@ -68,19 +66,6 @@ class AuditFile:
         os.close(self.fd)
 
 
-class _Line(msgspec.Struct):
-    """The fields of a line that tell where it belongs."""
-
-    seq: int
-    kind: str
-    instance: str
-    prev: str
-    joins: list[dict[str, str | int]] = []
-
-
-_DECODER = msgspec.json.Decoder(_Line)
-
-
 def file_name(started: datetime, instance: str, number: int) -> str:
     """Return the name of an instance's file; the names of a folder sort by time."""
     return f"{started.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{instance}-{number:04}{SUFFIX}"
@@ -108,7 +93,7 @@ def unjoined_heads(folder: Path) -> list[Head]:
     for path in audit_files(folder):
         first, last = _first_line(path), _last_line(path)
         if first is not None:
-            joined |= {str(join.get("hash")) for join in first.joins}
+            joined |= {join.hash for join in first.joins}
         if last is not None:
             line, head = last
             if line.instance not in heads or heads[line.instance].seq < head.seq:
@@ -116,28 +101,21 @@ def unjoined_heads(folder: Path) -> list[Head]:
     return [head for head in heads.values() if head.hash not in joined][-MOST_JOINS:]
 
 
-def _first_line(path: Path) -> _Line | None:
+def _first_line(path: Path) -> Line | None:
     with path.open("rb") as file:
-        return _read(file.readline(_TAIL_BYTES))
+        return read_line(file.readline(_TAIL_BYTES))
 
 
-def _last_line(path: Path) -> tuple[_Line, Head] | None:
+def _last_line(path: Path) -> tuple[Line, Head] | None:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))
         lines = file.read().splitlines(keepends=True)
     for text in reversed(lines):
-        line = _read(text) if text.endswith(b"\n") else None
+        line = read_line(text) if text.endswith(b"\n") else None
         if line is not None:
             return line, Head(line.instance, line.seq, digest(text), path.name)
     return None
-
-
-def _read(text: bytes) -> _Line | None:
-    try:
-        return _DECODER.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def prune(folder: Path, keep: int, current: Path) -> Iterator[tuple[Path, Head]]:

@@ -228,7 +228,7 @@ class AuditLog:
     # -- the disk, and anchors -----------------------------------------------------------------------
 
     async def _durable(self, seq: int, facts: CallFacts) -> None:
-        """Wait until the record is on the disk; where it is not, the call ends here and the log says so."""
+        """Wait until the record is on the disk; where that fails or is cancelled, the log says that the call was refused."""
         try:
             while self.synced < seq:
                 await self._sync_done.wait()

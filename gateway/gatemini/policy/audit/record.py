@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 GENESIS = "0" * 64
@@ -29,6 +30,34 @@ class Head:
     seq: int
     hash: str
     file: str = ""
+
+
+class Line(msgspec.Struct):
+    """What the fields of a line say of its place in the log; its other fields are covered by the hash."""
+
+    seq: int
+    kind: str
+    instance: str
+    prev: str
+    intent: int = 0
+    time: str = ""
+    tool: str = ""
+    joins: list[Head] = []
+    file: str = ""
+    of: str = ""
+    last: int = 0
+    hash: str = ""
+
+
+_DECODER = msgspec.json.Decoder(Line)
+
+
+def read_line(text: bytes) -> Line | None:
+    """Return what a line of the log says, None for one that is no record."""
+    try:
+        return _DECODER.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def members(record: dict[str, Any]) -> bytes:

@@ -16,7 +16,7 @@ from gatemini.config.model.durations import parse_duration
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which records are meant; what is None is not asked for. `tool` is a glob, `since` an ISO time in UTC."""
+    """Which records are wanted; None of a field takes all. `tool` is a glob, `since` an ISO time in UTC."""
 
     tool: str | None = None
     session: str | None = None
@@ -24,7 +24,7 @@ class Filter:
     since: str | None = None
 
     def takes(self, record: dict[str, Any]) -> bool:
-        """Whether all that is asked for holds."""
+        """Whether the record is one of those."""
         return (
             (self.kind is None or record.get("kind") == self.kind)
             and (self.session is None or record.get("session") == self.session)

@@ -6,35 +6,12 @@ it may be anything.
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
-from gatemini.policy.audit.record import GENESIS, Head
-
-
-class _Line(msgspec.Struct):
-    """The fields that verifying needs; others are covered by the hash."""
-
-    seq: int
-    kind: str
-    instance: str
-    prev: str
-    intent: int = 0
-    time: str = ""
-    tool: str = ""
-    joins: list[Head] = []
-    file: str = ""
-    of: str = ""
-    last: int = 0
-    hash: str = ""
-
-
-_DECODER = msgspec.json.Decoder(_Line)
+from gatemini.policy.audit.record import GENESIS, Head, Line, digest, read_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +58,8 @@ class _Part:
 
     path: Path
     lines: int = 0
-    first: _Line | None = None
-    last: _Line | None = None
+    first: Line | None = None
+    last: Line | None = None
     hash: str = ""
     finding: Finding | None = None
 
@@ -104,7 +81,7 @@ def verify(files: Iterable[Path], *, heads: Iterable[str] = (), anchors: Iterabl
     """Verify all files of a log together. `heads` are hashes of lines that must be there, `anchors` heads sent outside."""
     paths = sorted(files)
     report = Report(files=len(paths))
-    pruned: dict[str, _Line] = {}
+    pruned: dict[str, Line] = {}
     outside = list(anchors)
     joins = [join for path in paths for join in _joins(path)]
     known = _Known(defaultdict(dict), {head.lower() for head in heads})
@@ -112,7 +89,7 @@ def verify(files: Iterable[Path], *, heads: Iterable[str] = (), anchors: Iterabl
         if known.lines[head.instance].setdefault(head.seq, head.hash) != head.hash:
             what = f"record {head.seq} of instance {head.instance} is known with two hashes: it was replaced"
             report.findings.append(Finding("", 0, what))
-    open_intents: dict[str, dict[int, _Line]] = defaultdict(dict)
+    open_intents: dict[str, dict[int, Line]] = defaultdict(dict)
     by_instance: dict[str, list[_Part]] = defaultdict(list)
     for path in paths:
         part = _read(path, known, open_intents, pruned)
@@ -143,31 +120,22 @@ def verify(files: Iterable[Path], *, heads: Iterable[str] = (), anchors: Iterabl
 def _joins(path: Path) -> list[Head]:
     """The heads that the start record of a file names; none where its first line is not sound."""
     with path.open("rb") as file:
-        line = _decoded(file.readline())
+        line = read_line(file.readline())
     return [] if line is None else line.joins
 
 
-def _decoded(text: bytes) -> _Line | None:
-    try:
-        return _DECODER.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
 def _read(
-    path: Path, known: _Known, open_intents: dict[str, dict[int, _Line]], pruned: dict[str, _Line]
+    path: Path, known: _Known, open_intents: dict[str, dict[int, Line]], pruned: dict[str, Line]
 ) -> _Part:
     """Read one file up to its first bad line."""
     part = _Part(path)
-    sha256, decode = hashlib.sha256, _DECODER.decode
     with path.open("rb") as file:
-        before: _Line | None = None
+        before: Line | None = None
         wanted: Mapping[int, str] = {}
-        pending: dict[int, _Line] = {}
+        pending: dict[int, Line] = {}
         for number, text in enumerate(file, 1):
-            try:
-                line = decode(text)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            line = read_line(text)
+            if line is None:
                 part.bad(number, "cut in the middle" if not text.endswith(b"\n") else "not a record")
                 break
             if before is None:
@@ -179,7 +147,7 @@ def _read(
             if text[-1] != 10:
                 part.bad(number, "cut in the middle")
                 break
-            part.hash = sha256(text).hexdigest()
+            part.hash = digest(text)
             part.last = before = line
             part.lines = number
             if line.seq in wanted and wanted[line.seq] == part.hash:
@@ -197,7 +165,7 @@ def _read(
     return part
 
 
-def _follows(line: _Line, before: _Line, before_hash: str) -> str | None:
+def _follows(line: Line, before: Line, before_hash: str) -> str | None:
     """What is wrong with a line after the one before it."""
     if before.kind == "seal":
         return "comes after the seal, which ends a file"
@@ -212,15 +180,15 @@ def _follows(line: _Line, before: _Line, before_hash: str) -> str | None:
 
 def _blame(part: _Part, file: Iterator[bytes], number: int, text: bytes, wrong: str) -> None:
     """Say which of two lines that do not fit was changed: the second one, if the third fits neither."""
-    after = _decoded(next(file, b""))
-    second_is_sound = after is not None and after.prev == hashlib.sha256(text).hexdigest()
+    after = read_line(next(file, b""))
+    second_is_sound = after is not None and after.prev == digest(text)
     if wrong.startswith("does not carry") and second_is_sound:
         part.bad(number - 1, "was changed: the line after it carries another hash")
     else:
         part.bad(number, wrong)
 
 
-def _in_order(parts: list[_Part], pruned: Mapping[str, _Line], report: Report) -> Iterator[Finding]:
+def _in_order(parts: list[_Part], pruned: Mapping[str, Line], report: Report) -> Iterator[Finding]:
     """Check that the files of one instance continue each other."""
     parts.sort(key=lambda part: (part.first.seq if part.first else 0, part.path.name))
     before: _Part | None = None
@@ -239,7 +207,7 @@ def _in_order(parts: list[_Part], pruned: Mapping[str, _Line], report: Report) -
             report.unsealed.append(before.path.name)
 
 
-def _beginning(part: _Part, first: _Line, pruned: Mapping[str, _Line]) -> Iterator[Finding]:
+def _beginning(part: _Part, first: Line, pruned: Mapping[str, Line]) -> Iterator[Finding]:
     """The first file of an instance begins with its start record, unless `keep` deleted the files before it."""
     if first.seq == 1 and first.kind == "start" and first.prev == GENESIS:
         return
@@ -250,7 +218,7 @@ def _beginning(part: _Part, first: _Line, pruned: Mapping[str, _Line]) -> Iterat
         yield Finding(part.path.name, 1, what if first.seq != 1 else "does not begin with a start record")
 
 
-def _continues(part: _Part, first: _Line, before: _Part, last: _Line) -> Iterator[Finding]:
+def _continues(part: _Part, first: Line, before: _Part, last: Line) -> Iterator[Finding]:
     name = before.path.name
     if first.seq <= last.seq:
         what = f"record {first.seq} of instance {first.instance} is also in {name}: a fork"
@@ -276,7 +244,7 @@ def _anchored(outside: Iterable[Head], known: _Known) -> dict[str, int]:
 
 
 def _missing(
-    known: _Known, named: Iterable[Head], by_instance: Mapping[str, list[_Part]], pruned: Iterable[_Line]
+    known: _Known, named: Iterable[Head], by_instance: Mapping[str, list[_Part]], pruned: Iterable[Line]
 ) -> Iterator[Finding]:
     """Check lines that are known from elsewhere; those in files that a record of `pruned` names may be gone.
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gatemini.config.model.policy import PolicyConfig
+from gatemini.config.model.flow import LABELS, Label
+from gatemini.config.model.policy import Action, PolicyConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.model import Tool
-from gatemini.policy.decision import Action, Decision
+from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
-from gatemini.policy.flow.labels import LABELS, WORDS, Held, Label
+from gatemini.policy.flow.labels import WORDS, Held
 from gatemini.policy.rules.globs import compile_globs, tool_names
 from gatemini.policy.rules.hints import UNKNOWN, HintRules
 
@@ -23,9 +24,9 @@ _ACTIONS: Mapping[str, Action] = {"warn": "allow", "ask": "ask", "deny": "deny"}
 
 
 def only_unknown(tools: Iterable[Tool], hints: HintRules) -> list[str]:
-    """Return the backends that make a session untrusted only since they are neither annotated nor trusted.
+    """Return the backends that make a session untrusted only because no hint of their tools is believed.
 
-    Of none of their tools a hint is believed, so that each counts as open-world.
+    They are neither annotated nor trusted, so that each of their tools counts as open-world.
     """
     known: dict[str, bool] = {}
     for tool in tools:
@@ -70,7 +71,7 @@ class FlowGuard:
         return found
 
     def sources(self, facts: CallFacts) -> tuple[Label, ...]:
-        """Return the labels of what the call brings. A composite tool brings what its own calls bring."""
+        """Return the labels of the call's result. A composite tool adds none to those of its own calls."""
         if facts.backend == COMPOSITE_BACKEND:
             return ()
         names = tool_names(facts.backend, facts.tool, facts.qualified)
@@ -82,9 +83,9 @@ class FlowGuard:
 
     def objection(self, facts: CallFacts) -> Decision | None:
         """Return the objection to a call as things are now; with `warn`, one that allows it."""
-        if not self.on or facts.backend == COMPOSITE_BACKEND:
+        if not self.on:
             return None
-        hints = facts.hints
+        hints = facts.hints  # those of a composite tool are harmless
         targets: Mapping[Label, bool] = {
             "untrusted": hints.open_world or not hints.read_only,
             "private": hints.open_world,
@@ -104,7 +105,7 @@ class FlowGuard:
         return Decision(_ACTIONS[self.config.flow], RULE, f"{does}, and this session has read {read}")
 
     def settle(self, facts: CallFacts) -> None:
-        """Note what an admitted call has brought, however it ended: an error's text is content, too."""
+        """Add the labels of an admitted call's result, however it ended: the text of an error is content too."""
         if self.on:
             self.held(facts.session).add(self.sources(facts), facts.qualified)
 
@@ -115,4 +116,4 @@ class FlowGuard:
         )
 
     def _matches(self, globs: tuple[str, ...], names: Iterable[str]) -> bool:
-        return bool(globs) and any(compile_globs(globs)(name) for name in names)
+        return any(map(compile_globs(globs), names))

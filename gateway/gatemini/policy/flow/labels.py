@@ -7,21 +7,20 @@ through variables, handles, journals and later turns are covered.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, get_args
 
-Label = Literal["untrusted", "private"]
-LABELS: tuple[Label, ...] = get_args(Label)
+from gatemini.config.model.flow import LABELS, Label
+
 WORDS: Mapping[Label, str] = {"untrusted": "untrusted content", "private": "private data"}
 
 READS_NAMED = 10
 """Tools that are named for each label; further ones are counted."""
 
 NOT_GATHERED = "(something before policy.flow was switched on)"
-"""Stands for the reads of a session that began without the guard."""
+"""Named in place of the reads of a session that began without the guard."""
 
 
 class Held:
-    """The labels of one session, each with the tools that brought it."""
+    """The labels of one session, each with the tools it came from."""
 
     def __init__(self) -> None:
         self._reads: dict[Label, dict[str, None]] = {}
@@ -46,7 +45,7 @@ class Held:
         self.add(LABELS, NOT_GATHERED)
 
     def reads(self, label: Label) -> str:
-        """Return the tools that brought a label, in words."""
+        """Return the tools that a label came from, in words."""
         more = self._more.get(label, 0)
         return ", ".join(self._reads.get(label, ())) + (f" and {more} calls more" if more else "")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gatemini.policy.flow.labels import LABELS, Label
+from gatemini.config.model.flow import LABELS, Label
 
 BOTH: tuple[Label, ...] = ("untrusted", "private")
 
@@ -24,8 +24,12 @@ class Kind:
     labels: tuple[Label, ...]
 
 
+def _word_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 def _kind(title: str, words: str, *labels: Label) -> Kind:
-    return Kind(title, frozenset(words.split()), labels)
+    return Kind(title, _word_set(words), labels)
 
 
 KINDS = (
@@ -84,50 +88,17 @@ KINDS = (
 """The first kind with a word of a name decides."""
 
 _TOOL_WORDS: tuple[tuple[frozenset[str], tuple[Label, ...]], ...] = (
-    (frozenset(["fetch", "browse", "scrape", "crawl", "websearch", "navigate"]), ("untrusted",)),
+    (_word_set("fetch browse scrape crawl websearch navigate"), ("untrusted",)),
     (
-        frozenset(
-            [
-                "mail",
-                "mails",
-                "email",
-                "emails",
-                "inbox",
-                "message",
-                "messages",
-                "thread",
-                "threads",
-                "conversation",
-            ]
-        ),
+        _word_set("mail mails email emails inbox message messages thread threads conversation"),
         BOTH,
     ),
-    (
-        frozenset(["file", "files", "document", "documents", "note", "notes", "contacts", "contact"]),
-        ("private",),
-    ),
+    (_word_set("file files document documents note notes contacts contact"), ("private",)),
 )
 """Words of tools' names, for servers that no kind knows: only tools that read are labelled."""
 
-_READS = frozenset(
-    [
-        "get",
-        "read",
-        "list",
-        "search",
-        "find",
-        "fetch",
-        "query",
-        "show",
-        "load",
-        "download",
-        "export",
-        "view",
-        "open",
-        "browse",
-        "scrape",
-        "crawl",
-    ]
+_READS = _word_set(
+    "get read list search find fetch query show load download export view open browse scrape crawl"
 )
 
 

@@ -66,14 +66,14 @@ def _server(pinned: BackendPin, now: BackendPin) -> list[str]:
         if new and old != new:
             changes.append(f"{what} was {old or 'unknown'}, is {new}")
     if now.server and pinned.instructions != now.instructions:
-        changes.append(f"its instructions {_became(pinned.instructions, now.instructions)}")
+        changes.append(f"its instructions {_became(pinned.instructions, now.instructions, 'are')}")
     if now.executable and pinned.executable != now.executable:
         changes.append("its program, or a file among its arguments, changed")
     return changes
 
 
-def _became(old: str, new: str) -> str:
-    return "changed" if old and new else "are gone" if old else "are new"
+def _became(old: str, new: str, verb: str = "is") -> str:
+    return "changed" if old and new else f"{verb} gone" if old else f"{verb} new"
 
 
 def _each(pinned: Mapping[str, ToolPin] | None, now: Mapping[str, ToolPin] | None) -> dict[str, Verdict]:
@@ -90,15 +90,10 @@ def _verdict(pinned: ToolPin | None, now: ToolPin) -> Verdict:
     parts = tuple(part for part in _PARTS if getattr(pinned, part) != getattr(now, part))
     if not parts and pinned.hints == now.hints:
         return APPROVED
-    words = [f"its {_PARTS[part]} {_changed(getattr(pinned, part), getattr(now, part))}" for part in parts]
     hints = _hints(pinned.hints, now.hints)
-    if hints:
-        words = [word for word in words if not word.startswith("its annotations")] + hints
-    return Verdict("changed", "; ".join(words), parts)
-
-
-def _changed(old: str, new: str) -> str:
-    return "changed" if old and new else "is gone" if old else "is new"
+    named = [part for part in parts if part != "annotations" or not hints]  # hints say how those changed
+    words = [f"its {_PARTS[part]} {_became(getattr(pinned, part), getattr(now, part))}" for part in named]
+    return Verdict("changed", "; ".join([*words, *hints]), parts)
 
 
 def _hints(old: Mapping[str, bool], new: Mapping[str, bool]) -> list[str]:

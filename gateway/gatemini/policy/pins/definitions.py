@@ -60,9 +60,9 @@ def definition(tool: Tool) -> dict[str, Any]:
     return {key: value for key, value in parts.items() if value}
 
 
-def key_of(tool: Tool, *, prompt: bool) -> str:
+def key_of(name: str, *, prompt: bool) -> str:
     """Return the key of a tool or a prompt among the definitions of its backend."""
-    return f"prompt {tool.name}" if prompt else tool.name
+    return f"prompt {name}" if prompt else name
 
 
 def keep(
@@ -72,9 +72,9 @@ def keep(
     kept = definitions.setdefault(backend, {})
     for tool in tools:
         if (pin.tools or {}).get(tool.name) == pin_of(tool):
-            kept[key_of(tool, prompt=False)] = tool
+            kept[key_of(tool.name, prompt=False)] = tool
     for prompt in prompts:
         if (pin.prompts or {}).get(prompt.name) == pin_of(prompt):
-            kept[key_of(prompt, prompt=True)] = Tool(
+            kept[key_of(prompt.name, prompt=True)] = Tool(
                 prompt.backend, prompt.name, prompt.description, prompt.input_schema, title=prompt.title
             )

@@ -10,22 +10,22 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
 
 import anyio
+from msgspec.structs import replace
 
+from gatemini.config.model.policy import PinsMode
 from gatemini.config.model.schema import BackendConfig
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.errors import ConfigError, PolicyDenied
-from gatemini.model import Json, Offer, Tool
+from gatemini.model import GET_PROMPT, Json, Offer, Tool
 from gatemini.policy.pins.compare import Comparison, Verdict, compare
 from gatemini.policy.pins.definitions import definitions_file, keep, read_definitions, write_definitions
 from gatemini.policy.pins.executables import Executables
-from gatemini.policy.pins.lock_file import BackendPin, Lock, read_lock, write_lock
+from gatemini.policy.pins.lock_file import BackendPin, Lock, ToolPin, read_lock, write_lock
 from gatemini.policy.pins.observed import Said, digest, pin_of, pins_of, prompts_of, server_of, source_of
 from gatemini.text.escape import visible
 
-Mode = Literal["off", "warn", "enforce"]
 RULE = "its pin"
 """The rule that refusals name."""
 
@@ -45,8 +45,8 @@ class Observed:
     """What a registered backend was when it was registered; a configured one has the lock file."""
     is_new: bool = False
     """Whether this process wrote its baseline, and so may complete it with prompts, which are listed later."""
-    tools: list[Tool] = field(default_factory=list)
-    by_name: dict[str, Tool] = field(default_factory=dict)
+    tools: dict[str, Tool] = field(default_factory=dict)
+    """By name."""
     offers: list[Offer] | None = None
     """Its resources and prompts; None until they are listed, which may be never."""
     comparison: Comparison = field(default_factory=Comparison)
@@ -57,7 +57,7 @@ class Pins:
 
     def __init__(
         self,
-        mode: Mode,
+        mode: PinsMode,
         path: Path,
         *,
         redact: Callable[[str], str],
@@ -84,7 +84,7 @@ class Pins:
         self.news = anyio.Event()
         """Set, and replaced, when a backend has listed something."""
 
-    def read(self, programs: Iterable[BackendConfig] = ()) -> None:
+    def read(self, programs: Iterable[BackendConfig]) -> None:
         """Read the lock file, unless pins are off, and hash the programs of these backends; blocks."""
         if self.mode == "off":
             return
@@ -103,8 +103,7 @@ class Pins:
         """Take a new listing. Without `said` it comes from the cache."""
         known = self.backends.setdefault(config.name, Observed(config, registered))
         known.config, known.registered = config, registered
-        known.said, known.tools = said, list(tools)
-        known.by_name = {tool.name: tool for tool in tools}
+        known.said, known.tools = said, {tool.name: tool for tool in tools}
         self._observe(config.name, known)
 
     def _observe(self, backend: str, known: Observed) -> None:
@@ -118,7 +117,7 @@ class Pins:
             server=server_of(said.server_info) or "unnamed" if said is not None else "",
             instructions=digest(said.instructions) if said is not None else "",
             executable=self.executables.of(backend),
-            tools=pins_of(known.tools),
+            tools=pins_of(known.tools.values()),
             prompts=None if known.offers is None else pins_of(prompts_of(known.offers)),
         )
         if said is not None:
@@ -145,7 +144,7 @@ class Pins:
             if base is None:
                 known.baseline = known.pin
             elif base.prompts is None:
-                known.baseline = _with(base, prompts=known.pin.prompts)
+                known.baseline = replace(base, prompts=known.pin.prompts)
             return
         if self.mode != "warn" or not self.trusts_first_use or self.problem is not None:
             return
@@ -154,7 +153,7 @@ class Pins:
             known.is_new = True
             self._set(backend, known.pin)
         elif known.is_new and pinned.prompts is None and known.pin.prompts is not None:
-            self._set(backend, _with(pinned, prompts=known.pin.prompts))
+            self._set(backend, replace(pinned, prompts=known.pin.prompts))
 
     def _set(self, backend: str, pin: BackendPin) -> None:
         self._lock = Lock(backends={**self._lock.backends, backend: pin})
@@ -183,11 +182,6 @@ class Pins:
 
     # -- what follows --------------------------------------------------------------------------------
 
-    def withheld(self, backend: str) -> list[str]:
-        """Return the names of the listed tools that are withheld."""
-        known = self.backends.get(backend)
-        return [] if known is None else [t.name for t in known.tools if self.refusal(backend, t.name, {})]
-
     def shown_offers(self, backend: str, offers: Iterable[Offer]) -> list[Offer]:
         """Return the resources and prompts that may be shown."""
         known = self.backends.get(backend)
@@ -212,12 +206,11 @@ class Pins:
         known = self.backends.get(backend)
         if known is None or self.mode != "enforce" or tool is None:
             return
-        if (reason := self.refusal(backend, tool.name, {})) is not None:
-            raise PolicyDenied.by(short_name(tool.qualified), RULE, reason)
-        if known.by_name.get(tool.name) is not tool and (known.pin.tools or {}).get(tool.name) != pin_of(
-            tool
-        ):
+        reason = self.refusal(backend, tool.name, {})
+        pinned = (known.pin.tools or {}).get(tool.name)
+        if reason is None and known.tools.get(tool.name) is not tool and pinned != pin_of(tool):
             reason = "this instance of its server lists it differently"
+        if reason is not None:
             raise PolicyDenied.by(short_name(tool.qualified), RULE, reason)
 
     def refusal(self, backend: str, tool: str, arguments: Json) -> str | None:
@@ -228,7 +221,7 @@ class Pins:
         if known.comparison.backend:
             return f"{visible(backend)}: {_all(known.comparison.backend)}; {review(backend, None)}"
         verdict = known.comparison.tools.get(tool)
-        if verdict is None and tool == "getPrompt":
+        if verdict is None and tool == GET_PROMPT:
             verdict = known.comparison.prompts.get(
                 str(arguments.get("name")), Verdict("new", "it is not pinned")
             )
@@ -288,7 +281,7 @@ class Pins:
         definitions = read_definitions(place)
         for name in mine & self.backends.keys():
             known = self.backends[name]
-            keep(definitions, name, ours[name], known.tools, prompts_of(known.offers or ()))
+            keep(definitions, name, ours[name], known.tools.values(), prompts_of(known.offers or ()))
         write_definitions(place, definitions)
 
     def approve(self, backend: str, name: str | None = None) -> None:
@@ -297,15 +290,9 @@ class Pins:
         if name is None:
             self._set(backend, now)
             return
-        pinned = self._lock.backends.get(backend) or _with(now, tools={}, prompts={})
-        self._set(
-            backend,
-            _with(
-                pinned,
-                tools=_taken(pinned.tools, now.tools, name),
-                prompts=_taken(pinned.prompts, now.prompts, name),
-            ),
-        )
+        pinned = self._lock.backends.get(backend) or replace(now, tools={}, prompts={})
+        tools, prompts = _taken(pinned.tools, now.tools, name), _taken(pinned.prompts, now.prompts, name)
+        self._set(backend, replace(pinned, tools=tools, prompts=prompts))
 
 
 def review(backend: str, tool: str | None) -> str:
@@ -323,14 +310,9 @@ def _all(changes: Sequence[str]) -> str:
     return "; ".join(visible(change) for change in changes)
 
 
-def _with(pin: BackendPin, **parts: Any) -> BackendPin:
-    kept = {key: getattr(pin, key) for key in BackendPin.__struct_fields__}
-    return BackendPin(**{**kept, **parts})
-
-
 def _taken(
-    pinned: Mapping[str, Any] | None, now: Mapping[str, Any] | None, name: str
-) -> dict[str, Any] | None:
+    pinned: Mapping[str, ToolPin] | None, now: Mapping[str, ToolPin] | None, name: str
+) -> dict[str, ToolPin] | None:
     """The pins with this one as it is now, or without it if it is gone."""
     kept = {key: value for key, value in (pinned or {}).items() if key != name}
     if now is not None and name in now:

@@ -1,7 +1,7 @@
 """Match the checked arguments of a call by JSON pointer.
 
-A matcher is about one value. Where the pointer leads through or to a list, it is about each element, so that a list
-cannot carry past a rule what a single value could not. The result has three states: a value of another type than the
+A matcher is about one value. Where the pointer leads through or to a list, it is about each element, so that a value
+in a list passes no rule that it would not pass by itself. The result has three states: a value of another type than the
 matcher is about, and a list of which only some elements match, are in doubt.
 """
 
@@ -69,7 +69,7 @@ _MISSING = object()
 
 
 def _values(value: Any, tokens: tuple[str, ...], *, whole: bool) -> Iterator[Any]:
-    """The values a pointer means; a list in its way stands for its elements, unless the pointer has an index there.
+    """The values a pointer means; a list on its way is replaced by its elements, unless the pointer has an index there.
 
     `whole`: a list at its end is one value. What is not there is `_MISSING`.
     """

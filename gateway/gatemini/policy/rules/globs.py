@@ -15,8 +15,8 @@ Match = Callable[[str], object]
 
 @lru_cache(maxsize=1000)  # a grant of a client is compiled by its first call
 def compile_globs(globs: tuple[str, ...]) -> Match:
-    """Return the test for any of these globs; `*` also matches dots."""
-    return re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match
+    """Return the test for any of these globs, which no text passes where there are none; `*` also matches dots."""
+    return re.compile("|".join(map(fnmatch.translate, globs)) or r"(?!)").match
 
 
 def tool_names(backend: str, tool: str, qualified: str) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ class HintRules:
     """`trust_annotations` and `override_annotations`, compiled."""
 
     def __init__(self, config: PolicyConfig) -> None:
-        self._trusted = compile_globs(config.trust_annotations) if config.trust_annotations else None
+        self._trusted = compile_globs(config.trust_annotations)
         self._kept: dict[tuple[str, str], tuple[Tool, Hints]] = {}
         self._overrides = [(compile_globs((g,)), hints) for g, hints in config.override_annotations.items()]
 
@@ -42,11 +42,10 @@ class HintRules:
     def _of(self, tool: Tool) -> Hints:
         if tool.backend == COMPOSITE_BACKEND:
             return HARMLESS
-        trusted = self._trusted is not None and self._trusted(tool.backend)
-        own: Mapping[str, object] = tool.annotations if trusted else {}
+        own: Mapping[str, object] = tool.annotations if self._trusted(tool.backend) else {}
         names = tool_names(tool.backend, tool.name, tool.qualified)
         for matches, override in self._overrides:
-            if any(matches(name) for name in names):
+            if any(map(matches, names)):
                 return _effective(own, override)
         return _effective(own, None) if own else UNKNOWN
 

@@ -179,7 +179,7 @@ class Rules:
                 break
             if match is Match.DOUBT:
                 doubtful = rule.decision if doubtful is None else stricter(doubtful, rule.decision)
-        return decision if doubtful is None else stricter(decision, doubtful)
+        return stricter(decision, doubtful)
 
     def possible(self, facts: CallFacts) -> Decision:
         """Return the least strict decision that the call could get with other arguments: deny where with none."""
