@@ -312,10 +312,10 @@ class Daemon:
             self.trouble["bind"] = f"no new clients: the socket cannot be bound again: {error}"
 
     def _report_journals(self, problem: str | None) -> None:
-        if problem is not None:
+        if problem is None:
+            self.trouble.pop("journals", None)
+        else:
             self.trouble["journals"] = problem
-        elif "journals" in self.trouble:
-            del self.trouble["journals"]
 
     @property
     def in_flight(self) -> int:
