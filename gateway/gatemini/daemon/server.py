@@ -29,7 +29,7 @@ from gatemini.daemon.sessions.sessions import Sessions
 from gatemini.daemon.socket_streams import HELLO_SECONDS, first_line
 from gatemini.daemon.terminal.logs import BackendStderr, Levels
 from gatemini.daemon.turns import Turns
-from gatemini.errors import ConfigError
+from gatemini.errors import ConfigError, config_reason
 from gatemini.folders import home_folder
 from gatemini.proxy.places import STARTED, PlaceRefused
 from gatemini.upkeep.reload import file_state
@@ -118,13 +118,10 @@ class Daemon:
                     await self._heard.wait()
             try:
                 await self._serve_app()
-            except ConfigError as error:
-                self._fail(error.text())
-            except BaseExceptionGroup as group:
-                config, rest = group.split(ConfigError)
-                if config is None or rest is not None:
+            except (ConfigError, BaseExceptionGroup) as error:
+                if (reason := config_reason(error)) is None:
                     raise
-                self._fail("; ".join(str(error) for error in config.exceptions))
+                self._fail(reason)
             self.listener.close()
             with anyio.move_on_after(TICK_SECONDS):
                 for connection in [*self.connections]:

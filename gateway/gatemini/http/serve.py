@@ -22,7 +22,7 @@ from gatemini.config.model.http.server import HttpConfig, split_address
 from gatemini.config.variables.redaction import Redactor, start_log
 from gatemini.daemon import console
 from gatemini.daemon.listener import Listener
-from gatemini.errors import ConfigError
+from gatemini.errors import ConfigError, config_reason
 from gatemini.http.control import Control
 from gatemini.http.network.exposure import check_exposure
 from gatemini.http.server import HttpServer
@@ -54,13 +54,10 @@ def main(words: list[str]) -> int:
     start_log(redactor, LOG_FORMAT, logging.StreamHandler(sys.stderr))
     try:
         anyio.run(_serve, Path(config) if config else None, options.http or None, redactor)
-    except ConfigError as error:
-        return _failed(redactor.redact(error.text()))
-    except BaseExceptionGroup as group:
-        errors, rest = group.split(ConfigError)
-        if errors is None or rest is not None:
+    except (ConfigError, BaseExceptionGroup) as error:
+        if (reason := config_reason(error)) is None:
             raise
-        return _failed("; ".join(redactor.redact(str(error)) for error in errors.exceptions))
+        return _failed(redactor.redact(reason))
     except PlaceRefused as error:
         return _failed(str(error))
     sys.stderr.flush()
