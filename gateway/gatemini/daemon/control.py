@@ -7,13 +7,12 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import psutil
 
 from gatemini import __version__
 from gatemini.daemon import console
 from gatemini.daemon.hello import Hello
-from gatemini.daemon.socket_streams import send_line
+from gatemini.daemon.terminal.commands import send_answer
 from gatemini.daemon.terminal.logs import log_parts
 from gatemini.daemon.terminal.search import SETTLE_SECONDS, terminal_search
 
@@ -42,7 +41,7 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
             answer = await _approvals(daemon, hello)
         case other:
             answer = {"ok": False, "error": f"the daemon ({__version__}) does not know the command {other}"}
-    await send_line(sock, orjson.dumps(answer, default=str) + b"\n")
+    await send_answer(sock, answer)
     if hello.control in ("stop", "restart"):
         daemon.stop(restart=hello.control == "restart", now=bool(hello.arguments.get("now")))
 

@@ -27,16 +27,7 @@ class Listener:
 
     def open(self) -> None:
         """Bind and listen, and leave the process id. Raises OSError."""
-        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        before = os.umask(0o177)
-        try:
-            if os.path.lexists(self.place.sock):
-                os.unlink(self.place.sock)
-            fresh.bind(self.place.sock)
-        finally:
-            os.umask(before)
-        fresh.listen(BACKLOG)
-        fresh.setblocking(False)
+        fresh = listening_at(self.place.sock, BACKLOG)
         self.sock.close()
         self.sock = fresh
         self._facts = _facts(self.place.sock)
@@ -65,6 +56,21 @@ class Listener:
                 with suppress(OSError):
                     os.unlink(path)
         self._facts = None
+
+
+def listening_at(path: str, backlog: int) -> socket.socket:
+    """A socket that listens there for this user alone; a file of that name is replaced. Raises OSError."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        listening.bind(path)
+    finally:
+        os.umask(before)
+    listening.listen(backlog)
+    listening.setblocking(False)
+    return listening
 
 
 def peer_uid(sock: socket.socket) -> int:

@@ -22,11 +22,11 @@ from gatemini.config.load import load_config
 from gatemini.config.variables.redaction import Redactor, start_log
 from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control
-from gatemini.daemon.hello import Hello, Variables, read_hello
-from gatemini.daemon.listener import Listener, LockLost, peer_uid
+from gatemini.daemon.hello import Hello, Variables
+from gatemini.daemon.listener import Listener, LockLost
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions.sessions import Sessions
-from gatemini.daemon.socket_streams import HELLO_SECONDS, first_line
+from gatemini.daemon.socket_streams import HELLO_SECONDS, read_greeting
 from gatemini.daemon.terminal.logs import BackendStderr, Levels
 from gatemini.daemon.turns import Turns
 from gatemini.errors import ConfigError, config_reason
@@ -240,12 +240,7 @@ class Daemon:
 
     async def _client(self, sock: socket.socket) -> None:
         with sock:
-            if peer_uid(sock) != os.getuid():
-                return
-            line, begun = b"", b""
-            with anyio.move_on_after(HELLO_SECONDS):
-                line, begun = await first_line(sock)
-            hello = read_hello(line)
+            hello, begun = await read_greeting(sock)
             if hello is None:
                 return
             if hello.environ and not self._heard.is_set():

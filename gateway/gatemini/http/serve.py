@@ -20,10 +20,10 @@ from gatemini.app import App
 from gatemini.config.load import load_config
 from gatemini.config.model.http.server import HttpConfig, split_address
 from gatemini.config.variables.redaction import Redactor, start_log
-from gatemini.daemon import console
 from gatemini.daemon.listener import Listener
+from gatemini.daemon.terminal.commands import serve_commands
 from gatemini.errors import ConfigError, config_reason
-from gatemini.http.control import Control
+from gatemini.http.control import answer_control
 from gatemini.http.network.exposure import check_exposure
 from gatemini.http.server import HttpServer
 from gatemini.proxy.places import PlaceRefused, config_file, http_place, take_lock
@@ -99,8 +99,8 @@ async def _serve(config: Path | None, address: str | None, redactor: Redactor) -
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_stop_on_signal, server, listener)
                     app.approvals.console = True
-                    answer = functools.partial(console.answer, app.approvals, redactor)
-                    tasks.start_soon(Control(listener, server.status, server.stop, answer).run)
+                    answer = functools.partial(answer_control, server, place.sock)
+                    tasks.start_soon(serve_commands, listener.sock, answer)
                     await server.run()
                     tasks.cancel_scope.cancel()
             finally:
