@@ -116,9 +116,7 @@ class HttpSessions:
                 found = self._by_key.get(place)
                 if found is None:
                     found = self._opened(principal, place[1], keyed=key is not None, kept=True)
-                    stored, restored = await anyio.to_thread.run_sync(self._kept.open, _token(place))
-                    found.session.journals.new_file = stored.file
-                    restored.give(found.session)
+                    await self._kept.restore(_token(place), found.session)
                     self._by_key[place] = found
                     found.known = True
         return found
@@ -178,8 +176,7 @@ class HttpSessions:
     async def close(self) -> None:
         """Write what clients find again after a restart."""
         for key, found in self._by_key.items():
-            found.session.journals.leave()
-            await anyio.to_thread.run_sync(self._kept.save, _token(key), found.session)
+            await self._kept.keep(_token(key), found.session)
 
 
 def _token(key: tuple[str, str]) -> str:
