@@ -26,7 +26,7 @@ from gatemini.errors import ConfigError, config_reason
 from gatemini.http.control import answer_control
 from gatemini.http.network.exposure import check_exposure
 from gatemini.http.server import HttpServer
-from gatemini.proxy.places import PlaceRefused, config_file, http_place, take_lock
+from gatemini.proxy.places import Place, PlaceRefused, config_file, http_place, take_lock
 from gatemini.upkeep.slow_secrets import Awaited
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,8 @@ async def _serve(config: Path | None, address: str | None, redactor: Redactor) -
             for problem in [*app.problems(), *filter(None, [warning, place.fallback])]:
                 logger.warning("%s", problem)
             folder = config.parent if config else Path.cwd()
-            server = HttpServer(app, sock, host, folder, f"{place.key.partition('-')[0]}-http")
+            kept = Place(place.folder, f"{place.key.partition('-')[0]}-http")  # whatever the port is
+            server = HttpServer(app, sock, host, folder, kept)
             server.trouble += filter(None, [warning, place.fallback])
             listener.open()
             try:

@@ -31,6 +31,7 @@ from gatemini.http.routes import PATH, http_app
 from gatemini.http.session_manager import SessionManager
 from gatemini.http.sessions import HttpSessions
 from gatemini.policy.door import Door
+from gatemini.proxy.places import Place
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +49,8 @@ STOP_SECONDS = 5
 class HttpServer:
     """One server on one listening socket."""
 
-    def __init__(self, app: App, sock: socket.socket, host: str, folder: Path, key: str) -> None:
-        """`host` as it was configured, `folder` that of the configuration, `key` names what is kept on the disk."""
+    def __init__(self, app: App, sock: socket.socket, host: str, folder: Path, place: Place) -> None:
+        """`host` as it was configured, `folder` that of the configuration; sessions on the disk are those of `place`."""
         config = app.loaded.config.http
         self.app = app
         self.started = time.time()
@@ -74,7 +75,7 @@ class HttpServer:
             max_request_body_size=config.max_body,
             max_sessions=None,  # `HttpSessions` counts those of both eras
         )
-        self.sessions = HttpSessions(app, key)
+        self.sessions = HttpSessions(app, place)
         self.endpoint = Endpoint(config, self.manager, self.sessions, self.logins)
         routes = http_app(config, Guard(config, host), self.endpoint, self._unready, self._metadata)
         self._uvicorn = _Uvicorn(_settings(routes, config.max_connections, self.tls))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from gatemini.daemon.sessions.seal import seal_for
 from gatemini.policy.principal import Principal
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.mcp_server import build_server
-from gatemini.proxy.places import Place, socket_folder
+from gatemini.proxy.places import Place
 
 if TYPE_CHECKING:
     from gatemini.app import App
@@ -81,12 +80,10 @@ class HttpSession:
 class HttpSessions:
     """All sessions of one server. `run` owns their tasks."""
 
-    def __init__(self, app: App, place: str) -> None:
+    def __init__(self, app: App, place: Place) -> None:
         self._app = app
         self._settings = app.loaded.config.http.sessions
-        self._kept = KeptSessions(
-            place, seal_for(app.loaded.config, Place(socket_folder(dict(os.environ))[0], place))
-        )
+        self._kept = KeptSessions(place.key, seal_for(app.loaded.config, place))
         self._by_key: dict[tuple[str, str], HttpSession] = {}
         self._by_id: dict[str, HttpSession] = {}
         self._restoring = anyio.Lock()
