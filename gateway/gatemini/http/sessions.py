@@ -49,6 +49,8 @@ class HttpSession:
     """Whether its client has named it, so that no other client shares it."""
     kept: bool
     """Whether the client can come back to it after a restart of the gateway."""
+    ident: str = ""
+    """The `Mcp-Session-Id` that its client was given."""
     since: float = field(default_factory=time.time)
     requests: int = 0
     in_flight: int = 0
@@ -57,8 +59,10 @@ class HttpSession:
     """Request in flight → the id of the chain that it has started."""
     ended: anyio.Event = field(default_factory=anyio.Event)
 
-    known: bool = False
-    """Whether its client was given a way to come back to it."""
+    @property
+    def known(self) -> bool:
+        """Whether its client has a way to come back to it."""
+        return self.kept or bool(self.ident)
 
     def renew(self) -> None:
         """Describe the tools that are there now to a client that connects to a session others have used before."""
@@ -115,7 +119,6 @@ class HttpSessions:
                     found = self._opened(principal, place[1], keyed=key is not None, kept=True)
                     await self._kept.restore(_token(place), found.session)
                     self._by_key[place] = found
-                    found.known = True
         return found
 
     def of_id(self, ident: str, principal: Principal) -> HttpSession | None:
@@ -130,7 +133,7 @@ class HttpSessions:
     def named(self, session: HttpSession, ident: str) -> None:
         """Reach this session by the id that its client was given."""
         self._by_id[ident] = session
-        session.known = True
+        session.ident = ident
 
     def _opened(self, principal: Principal, key: str, *, keyed: bool, kept: bool) -> HttpSession:
         if len(self) >= self._settings.max or self._tasks is None:
@@ -150,8 +153,9 @@ class HttpSessions:
 
     def end(self, session: HttpSession) -> None:
         """End a session: its client has left, or nobody has used it for long."""
-        self._by_key = {key: each for key, each in self._by_key.items() if each is not session}
-        self._by_id = {key: each for key, each in self._by_id.items() if each is not session}
+        if self._by_key.get(session.key) is session:
+            del self._by_key[session.key]
+        self._by_id.pop(session.ident, None)
         if not session.ended.is_set():
             session.ended.set()
             session.session.journals.leave()
