@@ -61,6 +61,8 @@ class HttpServer:
         self.url = f"{'https' if self.tls else 'http'}://{shown}:{port}{PATH}"
         self._sock = sock
         self._stop = anyio.Event()
+        self._ended = anyio.Event()
+        """Set when it listens no more."""
         self._now = False
         # Clients have grants, and registrations of their own, also where nothing of a policy is configured.
         door = app.chain.door = app.chain.door or Door(PolicyConfig(), app.approvals)
@@ -91,10 +93,6 @@ class HttpServer:
         return len(self._uvicorn.server_state.connections)
 
     @property
-    def state(self) -> str:
-        return self._unready() or "serving"
-
-    @property
     def stopping(self) -> bool:
         return self._stop.is_set()
 
@@ -110,7 +108,7 @@ class HttpServer:
         sessions = sorted(self.sessions, key=lambda each: each.used, reverse=True)
         return {
             "ok": True,
-            "state": self.state,
+            "state": self._unready() or "serving",
             "pid": os.getpid(),
             "version": __version__,
             "installed": __version__,
@@ -155,7 +153,7 @@ class HttpServer:
             await self._settled(STOP_SECONDS)  # chains that are cut off leave their journals
             self._uvicorn.should_exit = True
             with anyio.move_on_after(2 * STOP_SECONDS):
-                await self._uvicorn.ended.wait()
+                await self._ended.wait()
             await self.sessions.close()
             await self.logins.close()
             tasks.cancel_scope.cancel()
@@ -164,18 +162,15 @@ class HttpServer:
         try:
             await self._uvicorn.serve(sockets=[self._sock])
         finally:
-            self._uvicorn.ended.set()
+            self._ended.set()
             self._stop.set()
 
     async def _drain(self) -> None:
         logger.info("draining: %d requests in progress", self.endpoint.in_flight)
         with anyio.move_on_after(self.app.loaded.config.http.drain_delay):
-            await self._listening_stopped()
+            await self._ended.wait()
         self.endpoint.draining = True
         await self._settled(self.app.loaded.config.daemon.client_drain_timeout)
-
-    async def _listening_stopped(self) -> None:
-        await self._uvicorn.ended.wait()
 
     async def _settled(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):
@@ -205,10 +200,6 @@ class HttpServer:
 
 class _Uvicorn(uvicorn.Server):
     """uvicorn without signal handlers of its own: the gateway drains first."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ended = anyio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

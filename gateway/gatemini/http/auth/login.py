@@ -34,7 +34,6 @@ OWN_ISSUER = "gatemini"
 """The issuer of tokens of the file."""
 NEVER = float("inf")
 
-
 _OF_ONE_TOKEN = frozenset(("exp", "iat", "nbf", "jti", "auth_time", "nonce", "at_hash"))
 """Claims that differ in each token of the same user."""
 
@@ -63,8 +62,6 @@ class Login:
     principal: Principal
     user: AuthenticatedUser | None = None
     found: Found | None = None
-    clients: dict[str, ClientGrant] | None = None
-    """What the grants were read from."""
 
 
 class Logins:
@@ -156,10 +153,9 @@ class Logins:
             return _of_claims(claims, oauth.issuer, _client(claims, oauth.clients_claim))
         if self._introspection is not None and config.auth.introspection is not None:
             claims = await self._introspection.claims(token)
-            issuer = (
-                claims.get("iss") if isinstance(claims.get("iss"), str) else config.auth.introspection.url
-            )
-            return _of_claims(claims, str(issuer), _client(claims, "client_id"), asked=token)
+            named = claims.get("iss")
+            issuer = named if isinstance(named, str) else config.auth.introspection.url
+            return _of_claims(claims, issuer, _client(claims, "client_id"), asked=token)
         raise TokenRefused("it has none of the forms that are configured")
 
     def _follow(self, config: HttpConfig) -> None:
@@ -223,7 +219,7 @@ def _login(found: Found, clients: dict[str, ClientGrant] | None) -> Login:
         token="", client_id=found.client, scopes=sorted(found.scopes), subject=found.subject,
         claims={"iss": found.issuer},
     )  # fmt: skip
-    return Login(principal, AuthenticatedUser(token), found, clients)
+    return Login(principal, AuthenticatedUser(token), found)
 
 
 def _of_claims(claims: dict[str, Any], issuer: str, client: str, *, asked: str | None = None) -> Found:
