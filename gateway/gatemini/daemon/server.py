@@ -21,7 +21,7 @@ from gatemini.config.documents.find import config_directory
 from gatemini.config.load import load_config
 from gatemini.config.variables.redaction import Redactor, start_log
 from gatemini.daemon.connection import Connection
-from gatemini.daemon.control import answer_control
+from gatemini.daemon.control import answer_control, config_current
 from gatemini.daemon.hello import Hello, Variables
 from gatemini.daemon.listener import Listener, LockLost
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
@@ -32,7 +32,6 @@ from gatemini.daemon.turns import Turns
 from gatemini.errors import ConfigError, config_reason
 from gatemini.folders import home_folder
 from gatemini.proxy.places import STARTED, PlaceRefused
-from gatemini.upkeep.reload import file_state
 from gatemini.upkeep.slow_secrets import Awaited
 
 logger = logging.getLogger(__name__)
@@ -322,12 +321,6 @@ class Daemon:
         idle = time.monotonic() - self._idle_since
         return not self.connections and not settings.linger and idle >= settings.idle_timeout
 
-    @property
-    def config_current(self) -> bool:
-        """Whether the files of the configuration are in force as they are now."""
-        app = self.app
-        return app is not None and not app.reload_problem and app.files_read == file_state(app.loaded.files)
-
     async def _write_answers(self) -> None:
         if self.app is None or not self.app.loaded.config.daemon.instant:
             return
@@ -348,7 +341,7 @@ class Daemon:
             folders = (home_folder(), config_directory(), self.config.parent)
             files |= {folder / ".env" for folder in folders}
         stamps = stamps_of(files)
-        return stamps if self.config_current else None
+        return stamps if config_current(app) else None
 
 
 def _installed_version(of_client: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import time
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psutil
 import uvicorn
 from mcp.server.lowlevel import Server
 from starlette.requests import Request
@@ -20,7 +18,7 @@ from starlette.requests import Request
 from gatemini import __version__
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
-from gatemini.daemon.control import backend_rows
+from gatemini.daemon.control import app_facts, process_facts
 from gatemini.http.auth.challenge import metadata
 from gatemini.http.auth.login import Logins
 from gatemini.http.endpoint import Endpoint
@@ -107,15 +105,11 @@ class HttpServer:
         app = self.app
         sessions = sorted(self.sessions, key=lambda each: each.used, reverse=True)
         return {
-            "ok": True,
+            **process_facts(self.started),
+            **app_facts(app),
             "state": self._unready() or "serving",
-            "pid": os.getpid(),
-            "version": __version__,
             "installed": __version__,
-            "uptime_seconds": round(time.time() - self.started, 1),
-            "rss_bytes": psutil.Process().memory_info().rss,
             "config": str(app.loaded.source) if app.loaded.source else None,
-            "config_current": not app.reload_problem,
             "log": None,
             "http": {
                 "url": self.url,
@@ -134,8 +128,6 @@ class HttpServer:
                 for each in sessions[:SHOWN_SESSIONS]
             ],
             "trouble": [*self.trouble, *self.logins.problems()],
-            "problems": [app.chain.redactor.redact(problem) for problem in app.problems()],
-            "backends": backend_rows(app),
         }
 
     async def run(self) -> None:
