@@ -5,7 +5,7 @@ import socket
 import time
 from contextlib import suppress
 
-from gatemini.proxy.places import Place, private_folder, take_lock
+from gatemini.proxy.places import Place, private_folder, private_opener, take_lock
 
 BACKLOG = 1024
 PEER_BYTES = 12
@@ -31,7 +31,7 @@ class Listener:
         self.sock.close()
         self.sock = fresh
         self._facts = _facts(self.place.sock)
-        with open(self.place.pid, "w", encoding="ascii", opener=_private) as file:
+        with open(self.place.pid, "w", encoding="ascii", opener=private_opener) as file:
             file.write(f"{os.getpid()} {time.time():.2f}\n")
 
     def missing(self) -> bool:
@@ -86,7 +86,3 @@ def _facts(path: str | int) -> tuple[int, int] | None:
     except OSError:
         return None
     return facts.st_dev, facts.st_ino
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

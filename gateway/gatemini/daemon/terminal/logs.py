@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from gatemini.backends.transports.stdio import STDERR_LOG
 from gatemini.config.variables.redaction import RedactingFormatter, Redactor
-from gatemini.proxy.places import Place
+from gatemini.proxy.places import Place, private_opener
 
 STDERR_BYTES = 1 << 20
 """A longer file of a backend becomes `.1`, which an earlier one makes way for."""
@@ -95,6 +95,5 @@ class BackendStderr(logging.Handler):
             with suppress(FileNotFoundError):
                 if os.path.getsize(path) > STDERR_BYTES:
                     os.replace(path, f"{path}.1")
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            with open(os.open(path, flags, 0o600), "a", encoding="utf-8", errors="replace") as file:
+            with open(path, "a", encoding="utf-8", errors="replace", opener=private_opener) as file:
                 file.write(self.format(line) + "\n")
