@@ -69,7 +69,7 @@ class ClientMemory:
         """Requests whose answer the client does not get, with the end of their line."""
         self.acknowledged: set[object] = set()
         """Streams that were acknowledged to the client by an earlier daemon."""
-        self.saved: Message | None = None
+        self._saved: Message | None = None
         self.identity = Identity()
         self.repeats = 0
 
@@ -148,6 +148,12 @@ class ClientMemory:
         error: Message = {"code": LOST, "message": text, "data": data}
         self.say({"jsonrpc": "2.0", "id": ident, "error": error})
 
+    def last_saved(self) -> Message:
+        """What the last daemon saved, read once."""
+        if self._saved is None:
+            self._saved = saved_answers(self.place.hello, self.environ)
+        return self._saved
+
     def answer_saved(self, ident: object, params: Message) -> None:
         """Answer from the last daemon's answers where they still hold; the daemon's own answer is then swallowed."""
         request = self.open.get(ident)
@@ -156,9 +162,7 @@ class ClientMemory:
         key = self.identity.key(request.method, params)
         if key is None:
             return
-        if self.saved is None:
-            self.saved = saved_answers(self.place.hello, self.environ)
-        answer = _members(self.saved.get("answers")).get(key)
+        answer = _members(self.last_saved().get("answers")).get(key)
         if isinstance(answer, str):
             self.swallowed[ident] = request.end
             del self.open[ident]
