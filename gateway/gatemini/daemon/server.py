@@ -96,7 +96,7 @@ class Daemon:
         self.outdated = ""
         """The version that is installed, where it is not the running one."""
         self.restarting = False
-        self._brought = dict(os.environ)
+        self._given = dict(os.environ)
         self._heard = anyio.Event()
         self.ready = anyio.Event()
         self._stop = anyio.Event()
@@ -162,12 +162,12 @@ class Daemon:
 
     def _environ(self) -> dict[str, str]:
         """The variables of the daemon, and those of the first client that the configuration names."""
-        environ, brought = dict(os.environ), self._brought
+        environ, given = dict(os.environ), self._given
         if self.config is None:
             return environ
         if not self.spawned:
-            brought = {}
-        loaded = load_config(self.config, environ={**brought, **environ}, answers=Awaited().answers)
+            given = {}
+        loaded = load_config(self.config, environ={**given, **environ}, answers=Awaited().answers)
         words: set[str] = set()
         for path in loaded.files:
             with suppress(OSError):
@@ -176,12 +176,12 @@ class Daemon:
         for name in of_sessions & environ.keys():  # a client that brings none must not get the daemon's
             del environ[name], os.environ[name]
         words -= of_sessions
-        held = {name: value for name, value in brought.items() if name in words and name not in environ}
+        held = {name: value for name, value in given.items() if name in words and name not in environ}
         names = {word for word in words if word.isupper() or word in held or word in environ}
         known = {**environ, **held}
         self.variables = Variables(frozenset(names), {name: known[name] for name in names & known.keys()})
         os.environ.update(held)  # `inherit_env` takes them from there
-        self._brought = {}
+        self._given = {}
         return {**environ, **held}
 
     async def _signals(self) -> None:
@@ -243,7 +243,7 @@ class Daemon:
             if hello is None:
                 return
             if hello.environ and not self._heard.is_set():
-                self._brought = dict(hello.environ)
+                self._given = dict(hello.environ)
                 self._heard.set()
             if hello.control:
                 await answer_control(self, sock, hello)

@@ -1,6 +1,6 @@
 """Sessions of HTTP clients: by `Mcp-Session-Id` in the handshake eras, by principal and session key on 2026-07-28.
 
-Everything that replicas will share of a session is reached through `HttpSessions`; here it is kept in this process.
+Everything that replicas will share of a session is reached through `HttpSessions`, which keeps it in this process.
 """
 
 from __future__ import annotations

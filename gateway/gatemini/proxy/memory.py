@@ -59,7 +59,7 @@ class ClientMemory:
         self.token = os.urandom(16).hex()
         self.down = bytearray()
         self.open: dict[object, Open] = {}
-        self.asked: dict[object, None] = {}
+        self.questions: dict[object, None] = {}
         """Requests of the daemon that the client has not answered."""
         self.handshake: Open | None = None
         self.initialized = b""
@@ -78,9 +78,9 @@ class ClientMemory:
         if method is None:
             self.open.pop(ident, None)
         elif "id" in message:
-            self.asked[ident] = None
+            self.questions[ident] = None
         elif method == "notifications/cancelled":
-            self.asked.pop((message.get("params") or {}).get("requestId"), None)  # type: ignore[attr-defined]
+            self.questions.pop((message.get("params") or {}).get("requestId"), None)  # type: ignore[attr-defined]
 
     def is_for_client(self, message: Message) -> bool:
         """Note a message of the daemon; False where it answers or acknowledges what was only repeated to it."""

@@ -221,10 +221,10 @@ class Proxy(Wire):
         for ident, one in list(self.open.items()):
             if one.end <= base and one.method not in REPEATED:
                 self.lose(ident, sent=True)
-        for ident in self.asked:
+        for ident in self.questions:
             params = {"requestId": ident, "reason": "the gateway's daemon has ended"}
             self.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-        self.asked.clear()
+        self.questions.clear()
         if self.streaming:
             self.down += b"\n"
             self.daemon_line.end()

@@ -103,7 +103,7 @@ class Wire(ClientMemory):
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
         if method is None:
-            self.asked.pop(ident, None)
+            self.questions.pop(ident, None)
         elif method == "notifications/cancelled":
             self.open.pop(params.get("requestId"), None)
         elif method == "notifications/initialized":

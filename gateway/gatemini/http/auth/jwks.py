@@ -71,7 +71,7 @@ class Jwks:
         return float("inf") if self._fetched is None else self._clock() - self._fetched
 
     async def _fetch(self, needed: Callable[[], bool]) -> None:
-        """Ask the issuer, unless that was done while this waited, or too often; the keys stay where it fails."""
+        """Fetch the keys, unless another request has while this one waited, or it was done too often; after a failure the old ones stay."""
         async with self._lock:
             now = self._clock()
             self._fetches = [at for at in self._fetches if at > now - 60]
