@@ -36,7 +36,7 @@ LOOK_SECONDS = 0.05
 
 
 class Connection:
-    """One proxy that is connected. `ended` is set when nothing of it is left."""
+    """One proxy that is connected. The daemon sets `ended` when nothing of it is left."""
 
     def __init__(self, sock: socket.socket, hello: Hello) -> None:
         self.sock = sock
@@ -84,7 +84,6 @@ class Connection:
                 with anyio.move_on_after(LEAVING_SECONDS):
                     await self._writer.flushed()
                 tasks.cancel_scope.cancel()
-        self.ended.set()
 
     async def _speak(
         self, app: App, session: Session, limit: int, turns: Turns, answers: SavedAnswers, begun: bytes

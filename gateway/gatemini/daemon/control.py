@@ -13,7 +13,7 @@ from gatemini import __version__
 from gatemini.daemon import console
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.terminal.commands import send_answer
-from gatemini.daemon.terminal.logs import log_parts
+from gatemini.daemon.terminal.logs import PARTS
 from gatemini.daemon.terminal.search import SETTLE_SECONDS, terminal_search
 from gatemini.upkeep.reload import file_state
 
@@ -51,7 +51,7 @@ def set_level(daemon: Daemon, arguments: dict[str, Any]) -> dict[str, Any]:
     """Log a part of the daemon at another level for a while: `{part, level, lasting}` (seconds)."""
     part, level, seconds = arguments.get("part"), arguments.get("level"), arguments.get("lasting")
     known = [f"backend.{each.name}" for each in daemon.app.manager.statuses()] if daemon.app else []
-    known += log_parts()
+    known += PARTS
     if part not in known:
         return {"ok": False, "error": f"there is no part {part}", "parts": known}
     if level not in LEVELS or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_SECONDS:

@@ -20,6 +20,7 @@ from gatemini.app import App
 from gatemini.config.documents.find import config_directory
 from gatemini.config.load import load_config
 from gatemini.config.variables.redaction import Redactor, start_log
+from gatemini.config.variables.references import SecretAnswers
 from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control, config_current
 from gatemini.daemon.hello import Hello, Variables
@@ -27,16 +28,14 @@ from gatemini.daemon.listener import Listener, LockLost
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions.sessions import Sessions
 from gatemini.daemon.socket_streams import HELLO_SECONDS, read_greeting
-from gatemini.daemon.terminal.logs import BackendStderr, Levels
+from gatemini.daemon.terminal.logs import LOG_FORMAT, BackendStderr, Levels
 from gatemini.daemon.turns import Turns
 from gatemini.errors import ConfigError, config_reason
 from gatemini.folders import home_folder
 from gatemini.proxy.places import STARTED, PlaceRefused
-from gatemini.upkeep.slow_secrets import Awaited
 
 logger = logging.getLogger(__name__)
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 TICK_SECONDS = 1.0
 STOP_SECONDS = 5.0
 """How long connections that are cut off may take to end."""
@@ -167,7 +166,7 @@ class Daemon:
             return environ
         if not self.spawned:
             given = {}
-        loaded = load_config(self.config, environ={**given, **environ}, answers=Awaited().answers)
+        loaded = load_config(self.config, environ={**given, **environ}, answers=SecretAnswers())
         words: set[str] = set()
         for path in loaded.files:
             with suppress(OSError):

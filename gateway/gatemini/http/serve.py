@@ -20,19 +20,19 @@ from gatemini.app import App
 from gatemini.config.load import load_config
 from gatemini.config.model.http.server import HttpConfig, split_address
 from gatemini.config.variables.redaction import Redactor, start_log
+from gatemini.config.variables.references import SecretAnswers
 from gatemini.daemon.listener import Listener
 from gatemini.daemon.terminal.commands import serve_commands
+from gatemini.daemon.terminal.logs import LOG_FORMAT
 from gatemini.errors import ConfigError, config_reason
 from gatemini.http.control import answer_control
 from gatemini.http.network.exposure import check_exposure
 from gatemini.http.server import HttpServer
 from gatemini.proxy.places import Place, PlaceRefused, config_file, http_place, take_lock
-from gatemini.upkeep.slow_secrets import Awaited
 
 logger = logging.getLogger(__name__)
 
 USAGE, FAILED = 2, 1
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 BACKLOG = 2048
 SPARE_FILES = 512
 """Descriptors for everything but clients: backends, files, sandboxes."""
@@ -71,7 +71,7 @@ def _failed(text: str) -> int:
 
 
 async def _serve(config: Path | None, address: str | None, redactor: Redactor) -> None:
-    load = functools.partial(load_config, config, environ=os.environ, answers=Awaited().answers)
+    load = functools.partial(load_config, config, environ=os.environ, answers=SecretAnswers())
     http = (await anyio.to_thread.run_sync(load)).config.http
     try:
         host, port = split_address(address or http.listen)

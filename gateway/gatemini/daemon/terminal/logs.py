@@ -12,29 +12,26 @@ from gatemini.backends.transports.stdio import STDERR_LOG
 from gatemini.config.variables.redaction import RedactingFormatter, Redactor
 from gatemini.proxy.places import Place, private_opener
 
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 STDERR_BYTES = 1 << 20
 """A longer file of a backend becomes `.1`, which an earlier one makes way for."""
-_PARTS = (
+PARTS = (
     "app",
     "backends",
     "chain",
     "config",
     "daemon",
+    "discovery",
     "output",
     "policy",
     "processes",
     "protocol",
     "upkeep",
 )
-"""Folders of this package that log."""
+"""Parts of this package that log in a daemon: each can have a level of its own, as `backend.NAME` can."""
 _BACKEND = "backend."
 _OF_BACKENDS = ("gatemini.backends.", "gatemini.app")
 """Loggers whose first argument is the name of a backend."""
-
-
-def log_parts() -> list[str]:
-    """What can have a level of its own, beside `backend.NAME`."""
-    return list(_PARTS)
 
 
 class Levels(logging.Filter):
