@@ -51,7 +51,9 @@ def config_reason(error: BaseException) -> str | None:
     """
     if isinstance(error, ConfigError):
         return error.text()
-    reasons = [config_reason(each) for each in error.exceptions] if isinstance(error, BaseExceptionGroup) else []
+    reasons = (
+        [config_reason(each) for each in error.exceptions] if isinstance(error, BaseExceptionGroup) else []
+    )
     found = [reason for reason in reasons if reason is not None]
     return "\n".join(found) if found and len(found) == len(reasons) else None
 

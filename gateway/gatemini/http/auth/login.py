@@ -234,7 +234,9 @@ def _of_claims(claims: dict[str, Any], issuer: str, client: str, token: str | No
         raise TokenRefused("it names neither a subject nor a client")
     until = float(expires) if isinstance(expires, int | float) else NEVER
     lasting = {name: value for name, value in claims.items() if name not in _OF_ONE_TOKEN}
-    return Found(issuer, subject or "", client, _scopes(claims), None, until, introspected=token, claims=lasting)
+    return Found(
+        issuer, subject or "", client, _scopes(claims), None, until, introspected=token, claims=lasting
+    )
 
 
 def _client(claims: dict[str, Any], claim: str) -> str:
