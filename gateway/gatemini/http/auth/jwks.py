@@ -108,7 +108,8 @@ class Jwks:
                 failures.append(f"{url} is the metadata of another issuer")
                 continue
             jwks = found.get("jwks_uri")
-            if isinstance(jwks, str) and urlsplit(jwks).scheme == urlsplit(self._config.issuer).scheme:
+            scheme = urlsplit(self._config.issuer).scheme
+            if isinstance(jwks, str) and jwks.lower().startswith(f"{scheme}://"):
                 return jwks
             failures.append(f"{url} names no usable jwks_uri")
         raise IssuerFailed("; ".join(failures))
