@@ -44,6 +44,20 @@ class ConfigError(GateminiError):
     code = "config.invalid"
 
 
+def config_reason(error: BaseException) -> str | None:
+    """Why a configuration cannot be used, where that alone ended a gateway; None where anything else did.
+
+    A task group wraps what is raised inside of it.
+    """
+    if isinstance(error, ConfigError):
+        return error.text()
+    reasons = (
+        [config_reason(each) for each in error.exceptions] if isinstance(error, BaseExceptionGroup) else []
+    )
+    found = [reason for reason in reasons if reason is not None]
+    return "\n".join(found) if found and len(found) == len(reasons) else None
+
+
 class InvalidRequest(GateminiError):
     """A meta-tool was called with arguments that it does not accept."""
 

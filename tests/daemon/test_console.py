@@ -130,7 +130,7 @@ def test_a_watching_person_decides_while_the_chain_waits(home: Home, client: Pro
 
 
 def watched(home: Home) -> bool:
-    """Whether a chain would wait: shown by one that does, and is denied."""
+    """Whether the daemon knows of a console that watches."""
     told = ask(home.place, "approvals")
     return told is not None and told["watched"]
 

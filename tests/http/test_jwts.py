@@ -199,6 +199,15 @@ async def test_metadata_of_another_issuer_bring_no_keys() -> None:
         assert "another issuer" in await refusal(jwts, found.token())
 
 
+@pytest.mark.parametrize(
+    "url", ["http://[", "http://x:port/", "http://\x00", "file:///etc/passwd", "//x", ""]
+)
+async def test_metadata_with_an_address_that_is_none_bring_no_keys_and_no_fault(url: str) -> None:
+    async with issuer() as found, checked(found) as jwts:
+        found.key_url = url
+        assert "the issuer's keys are not known" in await refusal(jwts, found.token())
+
+
 def config(found: Issuer, **oauth: Any) -> dict[str, Any]:
     return {"public_url": AUDIENCE, "auth": {"oauth": {"issuer": found.url, **oauth}}}
 

@@ -294,7 +294,7 @@ async def test_probes_answer_and_metrics_are_not_there(tmp_path: Path) -> None:
         }  # fmt: skip
 
 
-async def test_secrets_and_answers_of_an_error_are_json(tmp_path: Path) -> None:
+async def test_an_unknown_method_is_answered_as_json_and_ends_nothing(tmp_path: Path) -> None:
     async with served(tmp_path) as gateway:
         message, headers = gateway.modern("nothing/there")
         answer = await gateway.post(message, headers=headers)

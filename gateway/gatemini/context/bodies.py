@@ -24,7 +24,7 @@ NOTE = "read on with fetch_rows(handle, offset, limit): at most 40 rows a call"
 
 
 def stub(handle: str) -> str:
-    """What stands for a result that was read."""
+    """The text that replaces a result that was read."""
     return dump({"status": "processed", "handle": handle})
 
 
@@ -45,7 +45,7 @@ def stored(result: ToolResult) -> str:
 
 
 def known_handle(text: str) -> str | None:
-    """The handle of a body that stands for another: a stub, a description, rows that were compacted."""
+    """The handle in a body that replaces another: a stub, a description, rows that were compacted."""
     found = STUB.fullmatch(text) or _OURS.match(text)
     if found is not None:
         return found[1]

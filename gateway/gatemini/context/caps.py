@@ -38,7 +38,7 @@ def caps(budget_tokens: int, old: int) -> Caps:
 
 
 def marker(tokens: int, handle: str | None) -> str:
-    """What stands in the place of the middle of a text."""
+    """The text that replaces the middle of a longer one."""
     under = f": {handle}" if handle else ""
     return f"\n[{tokens} tokens cut{under}]\n"
 

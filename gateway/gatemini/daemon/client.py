@@ -24,8 +24,6 @@ from gatemini.proxy.places import (
 ANSWER_SECONDS = 10.0
 """How long a daemon may take to answer; one that loads its configuration answers late."""
 LOOK_SECONDS = 0.02
-
-
 GREETING_SECONDS = 60.0
 """How long a daemon that starts may take to load its configuration."""
 CLIENT = {
@@ -52,24 +50,12 @@ def ask(
 
     `environ`: variables for a daemon that starts, as a client brings them.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.settimeout(seconds)
+    sock = _connected(place, seconds)
+    if sock is None:
+        return None
+    with sock:
         try:
-            sock.connect(place.sock)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return None
-        except OSError as error:
-            raise Unanswered(f"{place.sock}: {error}") from error
-        hello: dict[str, Any] = {
-            "gatemini": 1,
-            "version": __version__,
-            "pid": os.getpid(),
-            "control": command,
-        }
-        if environ is not None:
-            hello["environ"] = dict(environ)
-        try:
-            sock.sendall(json.dumps({**hello, "arguments": arguments}).encode() + b"\n")
+            _greet(sock, environ, control=command, arguments=arguments)
             with sock.makefile("rb") as lines:
                 line = lines.readline()
             answer = json.loads(line) if line else None
@@ -93,23 +79,19 @@ def call_tool(
 
     `whole`: results are not reduced. `on_call` receives each finished call to a backend: tool, outcome, ms.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.settimeout(GREETING_SECONDS)
+    sock = _connected(place, GREETING_SECONDS)
+    if sock is None:
+        return None
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments, "_meta": CLIENT},
+    }
+    about = {"cwd": os.getcwd(), "arguments": {"terminal": True, "whole": whole}}
+    with sock:
         try:
-            sock.connect(place.sock)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return None
-        except OSError as error:
-            raise Unanswered(f"{place.sock}: {error}") from error
-        hello = {"gatemini": 1, "version": __version__, "pid": os.getpid(), "cwd": os.getcwd()}
-        request = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "tools/call",
-            "params": {"name": name, "arguments": arguments, "_meta": CLIENT},
-        }
-        try:
-            _send(sock, {**hello, "environ": dict(environ), "arguments": {"terminal": True, "whole": whole}})
+            _greet(sock, environ, **about)
             with sock.makefile("rb") as lines:
                 greeting = json.loads(lines.readline() or b"{}")
                 if greeting.get("gatemini") != 1:
@@ -120,6 +102,30 @@ def call_tool(
                 return _result(sock, lines, on_call)
         except (OSError, ValueError) as error:
             raise Unanswered(f"the daemon at {place.sock} does not answer: {error}") from error
+
+
+def _connected(place: Place, seconds: float) -> socket.socket | None:
+    """A connection to the daemon of this place, which waits so long for each answer; None where none runs.
+
+    Raises Unanswered.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(seconds)
+    try:
+        sock.connect(place.sock)
+    except OSError as error:
+        sock.close()
+        if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+            return None
+        raise Unanswered(f"{place.sock}: {error}") from error
+    return sock
+
+
+def _greet(sock: socket.socket, environ: Mapping[str, str] | None, **about: Any) -> None:
+    """Send the first line of a connection; `about` are further members of it."""
+    if environ is not None:
+        about["environ"] = dict(environ)
+    _send(sock, {"gatemini": 1, "version": __version__, "pid": os.getpid(), **about})
 
 
 def _send(sock: socket.socket, message: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ LOOK_SECONDS = 0.05
 
 
 class Connection:
-    """One proxy that is connected. `ended` is set when nothing of it is left."""
+    """One proxy that is connected. The daemon sets `ended` when nothing of it is left."""
 
     def __init__(self, sock: socket.socket, hello: Hello) -> None:
         self.sock = sock
@@ -55,7 +55,7 @@ class Connection:
 
     @property
     def settled(self) -> bool:
-        """Whether the client has been told to hold its requests, and all it sent before are answered."""
+        """Whether the proxy holds further requests, and all it sent before are answered."""
         return self.held and self.in_flight == 0
 
     def tell(self, kind: str, **more: Any) -> None:
@@ -66,7 +66,7 @@ class Connection:
         self.tell("call", tool=record.tool, outcome=record.outcome, ms=record.ms)
 
     def end(self) -> None:
-        """Close the connection, whatever is open: the proxy answers it, since it knows what can be told of it."""
+        """Close the connection, whatever is open: the proxy answers the open requests with an error."""
         self._writer.gone = True
         self._scope.cancel()
 
@@ -84,7 +84,6 @@ class Connection:
                 with anyio.move_on_after(LEAVING_SECONDS):
                     await self._writer.flushed()
                 tasks.cancel_scope.cancel()
-        self.ended.set()
 
     async def _speak(
         self, app: App, session: Session, limit: int, turns: Turns, answers: SavedAnswers, begun: bytes

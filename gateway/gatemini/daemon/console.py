@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import anyio.to_thread
-import orjson
 import psutil
 
 from gatemini import __version__
 from gatemini.config.variables.redaction import Redactor
-from gatemini.daemon.hello import Hello, read_hello
-from gatemini.daemon.listener import peer_uid
-from gatemini.daemon.socket_streams import HELLO_SECONDS, first_line, send_line
+from gatemini.daemon.hello import Hello
+from gatemini.daemon.listener import listening_at
+from gatemini.daemon.terminal.commands import MOST_COMMANDS, serve_commands
 from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.approvals.grants import Approval, NotDecided
 from gatemini.policy.approvals.shown import description
@@ -28,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 LIST, DECIDE = "approvals", "approve"
 """The commands."""
-MOST_DIRECT = 8
-"""Commands that one direct gateway answers at once; further ones wait."""
 DIRECT_SUFFIX = ".direct"
 """Of the socket of a gateway that serves one client without a daemon: KEY-PID.direct, beside the daemon's KEY.sock."""
 
@@ -87,42 +83,17 @@ async def serve_direct(approvals: Approvals, redactor: Redactor, config: Path | 
     """Answer these commands on a socket of this process, until cancelled."""
     try:
         path = _direct_path(config)
-        listening = _listen(path)
+        listening = listening_at(path, MOST_COMMANDS)
     except (PlaceRefused, OSError) as error:
         logger.warning("approvals cannot be given from a console: %s", error)
         return
-    places = anyio.Semaphore(MOST_DIRECT)
     approvals.console = True
     try:
-        async with anyio.create_task_group() as tasks:
-            while True:
-                await anyio.wait_readable(listening)
-                with suppress(BlockingIOError):
-                    sock, _ = listening.accept()
-                    sock.setblocking(False)
-                    await places.acquire()
-                    tasks.start_soon(_serve_one, sock, approvals, redactor, places)
+        await serve_commands(listening, partial(answer, approvals, redactor))
     finally:
         listening.close()
         with suppress(OSError):
             os.unlink(path)
-
-
-async def _serve_one(
-    sock: socket.socket, approvals: Approvals, redactor: Redactor, places: anyio.Semaphore
-) -> None:
-    try:
-        with sock, anyio.move_on_after(HELLO_SECONDS):
-            if peer_uid(sock) != os.getuid():
-                return
-            line, _ = await first_line(sock)
-            hello = read_hello(line)
-            if hello is not None and hello.control:
-                await send_line(
-                    sock, orjson.dumps(await answer(approvals, redactor, hello), default=str) + b"\n"
-                )
-    finally:
-        places.release()
 
 
 def _direct_path(config: Path | None) -> str:
@@ -145,16 +116,3 @@ def direct_places(place: Place) -> list[Place]:
             found.append(Place(place.folder, path.stem))
             found[-1].sock = str(path)
     return found
-
-
-def _listen(path: str) -> socket.socket:
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        Path(path).unlink(missing_ok=True)
-        listening.bind(path)
-    finally:
-        os.umask(before)
-    listening.listen(MOST_DIRECT)
-    listening.setblocking(False)
-    return listening

@@ -7,15 +7,15 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import psutil
 
 from gatemini import __version__
 from gatemini.daemon import console
 from gatemini.daemon.hello import Hello
-from gatemini.daemon.socket_streams import send_line
-from gatemini.daemon.terminal.logs import log_parts
+from gatemini.daemon.terminal.commands import send_answer
+from gatemini.daemon.terminal.logs import PARTS
 from gatemini.daemon.terminal.search import SETTLE_SECONDS, terminal_search
+from gatemini.upkeep.reload import file_state
 
 if TYPE_CHECKING:
     from gatemini.app import App
@@ -42,7 +42,7 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
             answer = await _approvals(daemon, hello)
         case other:
             answer = {"ok": False, "error": f"the daemon ({__version__}) does not know the command {other}"}
-    await send_line(sock, orjson.dumps(answer, default=str) + b"\n")
+    await send_answer(sock, answer)
     if hello.control in ("stop", "restart"):
         daemon.stop(restart=hello.control == "restart", now=bool(hello.arguments.get("now")))
 
@@ -51,7 +51,7 @@ def set_level(daemon: Daemon, arguments: dict[str, Any]) -> dict[str, Any]:
     """Log a part of the daemon at another level for a while: `{part, level, lasting}` (seconds)."""
     part, level, seconds = arguments.get("part"), arguments.get("level"), arguments.get("lasting")
     known = [f"backend.{each.name}" for each in daemon.app.manager.statuses()] if daemon.app else []
-    known += log_parts()
+    known += PARTS
     if part not in known:
         return {"ok": False, "error": f"there is no part {part}", "parts": known}
     if level not in LEVELS or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_SECONDS:
@@ -82,13 +82,9 @@ def status(daemon: Daemon) -> dict[str, Any]:
     """What `gatemini status` shows of this daemon."""
     app = daemon.app
     answer: dict[str, Any] = {
-        "ok": True,
+        **process_facts(daemon.started),
         "state": "serving" if app is not None else "starting",
-        "pid": os.getpid(),
-        "version": __version__,
         "installed": daemon.outdated or __version__,
-        "uptime_seconds": round(time.time() - daemon.started, 1),
-        "rss_bytes": psutil.Process().memory_info().rss,
         "config": str(daemon.config) if daemon.config else None,
         "socket": daemon.place.sock,
         "log": daemon.place.log,
@@ -96,18 +92,27 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "trouble": list(daemon.trouble.values()),
     }
     if app is not None:
-        answer["config_current"] = daemon.config_current
-        answer["problems"] = [daemon.redactor.redact(problem) for problem in app.problems()]
+        answer |= app_facts(app)
         answer["load"] = app.tracker.load(LOAD_SECONDS)
         answer["variables_differ"] = sorted(daemon.variables.differing)
-        answer["backends"] = backend_rows(app)
     return answer
 
 
-def backend_rows(app: App) -> list[dict[str, Any]]:
-    """What `status` shows of the backends."""
+def process_facts(started: float) -> dict[str, Any]:
+    """What `status` shows of every process that serves clients; `started` is in seconds since the epoch."""
+    return {
+        "ok": True,
+        "pid": os.getpid(),
+        "version": __version__,
+        "uptime_seconds": round(time.time() - started, 1),
+        "rss_bytes": psutil.Process().memory_info().rss,
+    }
+
+
+def app_facts(app: App) -> dict[str, Any]:
+    """What `status` shows of the gateway in such a process: its configuration, problems and backends."""
     redact = app.chain.redactor.redact
-    return [
+    backends = [
         {
             "name": each.name,
             "state": str(each.state),
@@ -119,6 +124,13 @@ def backend_rows(app: App) -> list[dict[str, Any]]:
         }
         for each in app.manager.statuses()
     ]
+    problems = [redact(problem) for problem in app.problems()]
+    return {"config_current": config_current(app), "problems": problems, "backends": backends}
+
+
+def config_current(app: App) -> bool:
+    """Whether the files of the configuration are in force as they are now."""
+    return not app.reload_problem and app.files_read == file_state(app.loaded.files)
 
 
 def _session(connection: Any) -> dict[str, Any]:

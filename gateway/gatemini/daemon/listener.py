@@ -5,7 +5,7 @@ import socket
 import time
 from contextlib import suppress
 
-from gatemini.proxy.places import Place, private_folder, take_lock
+from gatemini.proxy.places import Place, private_folder, private_opener, take_lock
 
 BACKLOG = 1024
 PEER_BYTES = 12
@@ -27,20 +27,11 @@ class Listener:
 
     def open(self) -> None:
         """Bind and listen, and leave the process id. Raises OSError."""
-        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        before = os.umask(0o177)
-        try:
-            if os.path.lexists(self.place.sock):
-                os.unlink(self.place.sock)
-            fresh.bind(self.place.sock)
-        finally:
-            os.umask(before)
-        fresh.listen(BACKLOG)
-        fresh.setblocking(False)
+        fresh = listening_at(self.place.sock, BACKLOG)
         self.sock.close()
         self.sock = fresh
         self._facts = _facts(self.place.sock)
-        with open(self.place.pid, "w", encoding="ascii", opener=_private) as file:
+        with open(self.place.pid, "w", encoding="ascii", opener=private_opener) as file:
             file.write(f"{os.getpid()} {time.time():.2f}\n")
 
     def missing(self) -> bool:
@@ -67,6 +58,21 @@ class Listener:
         self._facts = None
 
 
+def listening_at(path: str, backlog: int) -> socket.socket:
+    """A socket that listens there for this user alone; a file of that name is replaced. Raises OSError."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        listening.bind(path)
+    finally:
+        os.umask(before)
+    listening.listen(backlog)
+    listening.setblocking(False)
+    return listening
+
+
 def peer_uid(sock: socket.socket) -> int:
     """The user of the process at the other end; our own where the system has no way to ask."""
     if not hasattr(socket, "SO_PEERCRED"):
@@ -80,7 +86,3 @@ def _facts(path: str | int) -> tuple[int, int] | None:
     except OSError:
         return None
     return facts.st_dev, facts.st_ino
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

@@ -42,13 +42,13 @@ class SavedAnswers:
     def __init__(self, path: str, app: App) -> None:
         self._path = Path(path)
         self._app = app
-        self._told: tuple[tuple[int, str], str] = (-1, ""), ""
+        self._hashed: tuple[tuple[int, str], str] = (-1, ""), ""
         self._answers: OrderedDict[str, tuple[str, object]] = OrderedDict()
         self._written: object = None
         self._load()
 
     def _load(self) -> None:
-        """Take over what an earlier daemon kept, for as long as clients would be told the same."""
+        """Take over what an earlier daemon kept, while clients would get the same ones."""
         try:
             kept = orjson.loads(read_own(self._path, MOST_SAVED_BYTES))
             if kept["version"] == __version__:
@@ -92,13 +92,13 @@ class SavedAnswers:
         )
 
     def _content(self) -> str:
-        """A hash of what clients are told of the tools now: instructions and definitions."""
+        """A hash of what clients see of the tools now: instructions and definitions."""
         catalog, door = self._app.catalog, self._app.chain.door
         version = self._app.registry.version, "" if door is None else door.revision
-        if self._told[0] != version:
-            told = orjson.dumps([catalog.definitions(), instructions(catalog.inventory()), version[1]])
-            self._told = version, hashlib.sha256(told).hexdigest()
-        return self._told[1]
+        if self._hashed[0] != version:
+            shown = orjson.dumps([catalog.definitions(), instructions(catalog.inventory()), version[1]])
+            self._hashed = version, hashlib.sha256(shown).hexdigest()
+        return self._hashed[1]
 
     def write(self, document: bytes) -> None:
         """Replace the file; failing costs the next client some of its time and nothing else."""

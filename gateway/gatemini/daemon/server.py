@@ -20,24 +20,22 @@ from gatemini.app import App
 from gatemini.config.documents.find import config_directory
 from gatemini.config.load import load_config
 from gatemini.config.variables.redaction import Redactor, start_log
+from gatemini.config.variables.references import SecretAnswers
 from gatemini.daemon.connection import Connection
-from gatemini.daemon.control import answer_control
-from gatemini.daemon.hello import Hello, Variables, read_hello
-from gatemini.daemon.listener import Listener, LockLost, peer_uid
+from gatemini.daemon.control import answer_control, config_current
+from gatemini.daemon.hello import Hello, Variables
+from gatemini.daemon.listener import Listener, LockLost
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions.sessions import Sessions
-from gatemini.daemon.socket_streams import HELLO_SECONDS, first_line
-from gatemini.daemon.terminal.logs import BackendStderr, Levels
+from gatemini.daemon.socket_streams import HELLO_SECONDS, read_greeting
+from gatemini.daemon.terminal.logs import LOG_FORMAT, BackendStderr, Levels
 from gatemini.daemon.turns import Turns
-from gatemini.errors import ConfigError
+from gatemini.errors import ConfigError, config_reason
 from gatemini.folders import home_folder
 from gatemini.proxy.places import STARTED, PlaceRefused
-from gatemini.upkeep.reload import file_state
-from gatemini.upkeep.slow_secrets import Awaited
 
 logger = logging.getLogger(__name__)
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 TICK_SECONDS = 1.0
 STOP_SECONDS = 5.0
 """How long connections that are cut off may take to end."""
@@ -97,7 +95,7 @@ class Daemon:
         self.outdated = ""
         """The version that is installed, where it is not the running one."""
         self.restarting = False
-        self._brought = dict(os.environ)
+        self._given = dict(os.environ)
         self._heard = anyio.Event()
         self.ready = anyio.Event()
         self._stop = anyio.Event()
@@ -118,13 +116,10 @@ class Daemon:
                     await self._heard.wait()
             try:
                 await self._serve_app()
-            except ConfigError as error:
-                self._fail(error.text())
-            except BaseExceptionGroup as group:
-                config, rest = group.split(ConfigError)
-                if config is None or rest is not None:
+            except (ConfigError, BaseExceptionGroup) as error:
+                if (reason := config_reason(error)) is None:
                     raise
-                self._fail("; ".join(str(error) for error in config.exceptions))
+                self._fail(reason)
             self.listener.close()
             with anyio.move_on_after(TICK_SECONDS):
                 for connection in [*self.connections]:
@@ -166,12 +161,12 @@ class Daemon:
 
     def _environ(self) -> dict[str, str]:
         """The variables of the daemon, and those of the first client that the configuration names."""
-        environ, brought = dict(os.environ), self._brought
+        environ, given = dict(os.environ), self._given
         if self.config is None:
             return environ
         if not self.spawned:
-            brought = {}
-        loaded = load_config(self.config, environ={**brought, **environ}, answers=Awaited().answers)
+            given = {}
+        loaded = load_config(self.config, environ={**given, **environ}, answers=SecretAnswers())
         words: set[str] = set()
         for path in loaded.files:
             with suppress(OSError):
@@ -180,12 +175,12 @@ class Daemon:
         for name in of_sessions & environ.keys():  # a client that brings none must not get the daemon's
             del environ[name], os.environ[name]
         words -= of_sessions
-        held = {name: value for name, value in brought.items() if name in words and name not in environ}
+        held = {name: value for name, value in given.items() if name in words and name not in environ}
         names = {word for word in words if word.isupper() or word in held or word in environ}
         known = {**environ, **held}
         self.variables = Variables(frozenset(names), {name: known[name] for name in names & known.keys()})
         os.environ.update(held)  # `inherit_env` takes them from there
-        self._brought = {}
+        self._given = {}
         return {**environ, **held}
 
     async def _signals(self) -> None:
@@ -243,16 +238,11 @@ class Daemon:
 
     async def _client(self, sock: socket.socket) -> None:
         with sock:
-            if peer_uid(sock) != os.getuid():
-                return
-            line, begun = b"", b""
-            with anyio.move_on_after(HELLO_SECONDS):
-                line, begun = await first_line(sock)
-            hello = read_hello(line)
+            hello, begun = await read_greeting(sock)
             if hello is None:
                 return
             if hello.environ and not self._heard.is_set():
-                self._brought = dict(hello.environ)
+                self._given = dict(hello.environ)
                 self._heard.set()
             if hello.control:
                 await answer_control(self, sock, hello)
@@ -312,10 +302,10 @@ class Daemon:
             self.trouble["bind"] = f"no new clients: the socket cannot be bound again: {error}"
 
     def _report_journals(self, problem: str | None) -> None:
-        if problem is not None:
+        if problem is None:
+            self.trouble.pop("journals", None)
+        else:
             self.trouble["journals"] = problem
-        elif "journals" in self.trouble:
-            del self.trouble["journals"]
 
     @property
     def in_flight(self) -> int:
@@ -329,12 +319,6 @@ class Daemon:
         settings = self.app.loaded.config.daemon
         idle = time.monotonic() - self._idle_since
         return not self.connections and not settings.linger and idle >= settings.idle_timeout
-
-    @property
-    def config_current(self) -> bool:
-        """Whether the files of the configuration are in force as they are now."""
-        app = self.app
-        return app is not None and not app.reload_problem and app.files_read == file_state(app.loaded.files)
 
     async def _write_answers(self) -> None:
         if self.app is None or not self.app.loaded.config.daemon.instant:
@@ -356,7 +340,7 @@ class Daemon:
             folders = (home_folder(), config_directory(), self.config.parent)
             files |= {folder / ".env" for folder in folders}
         stamps = stamps_of(files)
-        return stamps if self.config_current else None
+        return stamps if config_current(app) else None
 
 
 def _installed_version(of_client: str) -> str:

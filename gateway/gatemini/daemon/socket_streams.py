@@ -19,7 +19,8 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from gatemini.daemon.hello import MAX_HELLO_BYTES
+from gatemini.daemon.hello import MAX_HELLO_BYTES, Hello, read_hello
+from gatemini.daemon.listener import peer_uid
 from gatemini.daemon.turns import MOST_YOUNG, YOUNG_SECONDS, Turns
 from gatemini.protocol.stdio.line_writer import LineWriter
 from gatemini.protocol.stdio.shortcut import CANCELLED, Shortcut
@@ -295,8 +296,17 @@ def _parsed(line: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-async def first_line(sock: socket.socket) -> tuple[bytes, bytes]:
-    """The first line of a connection, and what is behind it already."""
+async def read_greeting(sock: socket.socket) -> tuple[Hello | None, bytes]:
+    """The first line of a connection, and what is behind it already; None where it is none, or comes of another user."""
+    if peer_uid(sock) != os.getuid():
+        return None, b""
+    line = begun = b""
+    with anyio.move_on_after(HELLO_SECONDS):
+        line, begun = await _first_line(sock)
+    return read_hello(line), begun
+
+
+async def _first_line(sock: socket.socket) -> tuple[bytes, bytes]:
     data = b""
     while b"\n" not in data and len(data) < MAX_HELLO_BYTES:
         await anyio.wait_readable(sock)
@@ -311,16 +321,3 @@ async def first_line(sock: socket.socket) -> tuple[bytes, bytes]:
         data += more
     line, _, rest = data.partition(b"\n")
     return line, rest
-
-
-async def send_line(sock: socket.socket, line: bytes) -> None:
-    """Write a line; a client that has gone gets nothing."""
-    view = memoryview(line)
-    while view:
-        await anyio.wait_writable(sock)
-        try:
-            view = view[sock.send(view) :]
-        except BlockingIOError:
-            continue
-        except OSError:
-            return

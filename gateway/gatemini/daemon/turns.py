@@ -20,7 +20,7 @@ MOST_YOUNG = 2
 
 
 class Turns:
-    """The turns of one daemon. Sessions are told apart by any object of their own."""
+    """The turns of one daemon. A session is any object that no other session has."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()

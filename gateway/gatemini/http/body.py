@@ -24,7 +24,7 @@ class BodyRefused(Exception):
 
 
 class Envelope(msgspec.Struct):
-    """What is read of a JSON-RPC message here; the SDK reads and checks all of it."""
+    """The members of a JSON-RPC message that decide how it is served; the SDK reads and checks all of it."""
 
     id: Any = None
     method: Any = None

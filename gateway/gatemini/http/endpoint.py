@@ -86,9 +86,9 @@ class Endpoint:
         """Requests that wait for an answer; streams of notifications not counted."""
         return sum(not each.stream for each in self.open)
 
-    def stop(self, *, streams_only: bool = False) -> None:
+    def stop(self) -> None:
         """End what is open."""
-        for each in [each for each in self.open if each.stream or not streams_only]:
+        for each in list(self.open):
             each.stop()
 
     async def end_invalid(self) -> None:

@@ -22,7 +22,7 @@ from gatemini.http.network.guard import Guard
 
 PATH = "/mcp"
 PROBES = ("/healthz", "/readyz")
-"""Paths that balancers ask by address, whatever the host; they tell nothing."""
+"""Paths that balancers request by address, so that any host is allowed; the answers say nothing of the gateway."""
 BROWSER_HEADERS = ["authorization", "content-type", "mcp-protocol-version", "mcp-session-id", "last-event-id"]
 
 

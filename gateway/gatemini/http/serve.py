@@ -20,19 +20,19 @@ from gatemini.app import App
 from gatemini.config.load import load_config
 from gatemini.config.model.http.server import HttpConfig, split_address
 from gatemini.config.variables.redaction import Redactor, start_log
-from gatemini.daemon import console
+from gatemini.config.variables.references import SecretAnswers
 from gatemini.daemon.listener import Listener
-from gatemini.errors import ConfigError
-from gatemini.http.control import Control
+from gatemini.daemon.terminal.commands import serve_commands
+from gatemini.daemon.terminal.logs import LOG_FORMAT
+from gatemini.errors import ConfigError, config_reason
+from gatemini.http.control import answer_control
 from gatemini.http.network.exposure import check_exposure
 from gatemini.http.server import HttpServer
-from gatemini.proxy.places import PlaceRefused, config_file, http_place, take_lock
-from gatemini.upkeep.slow_secrets import Awaited
+from gatemini.proxy.places import Place, PlaceRefused, config_file, http_place, take_lock
 
 logger = logging.getLogger(__name__)
 
 USAGE, FAILED = 2, 1
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 BACKLOG = 2048
 SPARE_FILES = 512
 """Descriptors for everything but clients: backends, files, sandboxes."""
@@ -54,13 +54,10 @@ def main(words: list[str]) -> int:
     start_log(redactor, LOG_FORMAT, logging.StreamHandler(sys.stderr))
     try:
         anyio.run(_serve, Path(config) if config else None, options.http or None, redactor)
-    except ConfigError as error:
-        return _failed(redactor.redact(error.text()))
-    except BaseExceptionGroup as group:
-        errors, rest = group.split(ConfigError)
-        if errors is None or rest is not None:
+    except (ConfigError, BaseExceptionGroup) as error:
+        if (reason := config_reason(error)) is None:
             raise
-        return _failed("; ".join(redactor.redact(str(error)) for error in errors.exceptions))
+        return _failed(redactor.redact(reason))
     except PlaceRefused as error:
         return _failed(str(error))
     sys.stderr.flush()
@@ -74,7 +71,7 @@ def _failed(text: str) -> int:
 
 
 async def _serve(config: Path | None, address: str | None, redactor: Redactor) -> None:
-    load = functools.partial(load_config, config, environ=os.environ, answers=Awaited().answers)
+    load = functools.partial(load_config, config, environ=os.environ, answers=SecretAnswers())
     http = (await anyio.to_thread.run_sync(load)).config.http
     try:
         host, port = split_address(address or http.listen)
@@ -93,7 +90,8 @@ async def _serve(config: Path | None, address: str | None, redactor: Redactor) -
             for problem in [*app.problems(), *filter(None, [warning, place.fallback])]:
                 logger.warning("%s", problem)
             folder = config.parent if config else Path.cwd()
-            server = HttpServer(app, sock, host, folder, f"{place.key.partition('-')[0]}-http")
+            kept = Place(place.folder, f"{place.key.partition('-')[0]}-http")  # whatever the port is
+            server = HttpServer(app, sock, host, folder, kept)
             server.trouble += filter(None, [warning, place.fallback])
             listener.open()
             try:
@@ -102,8 +100,8 @@ async def _serve(config: Path | None, address: str | None, redactor: Redactor) -
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_stop_on_signal, server, listener)
                     app.approvals.console = True
-                    answer = functools.partial(console.answer, app.approvals, redactor)
-                    tasks.start_soon(Control(listener, server.status, server.stop, answer).run)
+                    answer = functools.partial(answer_control, server, place.sock)
+                    tasks.start_soon(serve_commands, listener.sock, answer)
                     await server.run()
                     tasks.cancel_scope.cancel()
             finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import time
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psutil
 import uvicorn
 from mcp.server.lowlevel import Server
 from starlette.requests import Request
@@ -20,7 +18,7 @@ from starlette.requests import Request
 from gatemini import __version__
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
-from gatemini.daemon.control import backend_rows
+from gatemini.daemon.control import app_facts, process_facts
 from gatemini.http.auth.challenge import metadata
 from gatemini.http.auth.login import Logins
 from gatemini.http.endpoint import Endpoint
@@ -31,6 +29,7 @@ from gatemini.http.routes import PATH, http_app
 from gatemini.http.session_manager import SessionManager
 from gatemini.http.sessions import HttpSessions
 from gatemini.policy.door import Door
+from gatemini.proxy.places import Place
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +47,8 @@ STOP_SECONDS = 5
 class HttpServer:
     """One server on one listening socket."""
 
-    def __init__(self, app: App, sock: socket.socket, host: str, folder: Path, key: str) -> None:
-        """`host` as it was configured, `folder` that of the configuration, `key` names what is kept on the disk."""
+    def __init__(self, app: App, sock: socket.socket, host: str, folder: Path, place: Place) -> None:
+        """`host` as it was configured, `folder` that of the configuration; sessions on the disk are those of `place`."""
         config = app.loaded.config.http
         self.app = app
         self.started = time.time()
@@ -60,6 +59,8 @@ class HttpServer:
         self.url = f"{'https' if self.tls else 'http'}://{shown}:{port}{PATH}"
         self._sock = sock
         self._stop = anyio.Event()
+        self._ended = anyio.Event()
+        """Set when it listens no more."""
         self._now = False
         # Clients have grants, and registrations of their own, also where nothing of a policy is configured.
         door = app.chain.door = app.chain.door or Door(PolicyConfig(), app.approvals)
@@ -74,7 +75,7 @@ class HttpServer:
             max_request_body_size=config.max_body,
             max_sessions=None,  # `HttpSessions` counts those of both eras
         )
-        self.sessions = HttpSessions(app, key)
+        self.sessions = HttpSessions(app, place)
         self.endpoint = Endpoint(config, self.manager, self.sessions, self.logins)
         routes = http_app(config, Guard(config, host), self.endpoint, self._unready, self._metadata)
         self._uvicorn = _Uvicorn(_settings(routes, config.max_connections, self.tls))
@@ -88,10 +89,6 @@ class HttpServer:
     @property
     def connections(self) -> int:
         return len(self._uvicorn.server_state.connections)
-
-    @property
-    def state(self) -> str:
-        return self._unready() or "serving"
 
     @property
     def stopping(self) -> bool:
@@ -108,15 +105,11 @@ class HttpServer:
         app = self.app
         sessions = sorted(self.sessions, key=lambda each: each.used, reverse=True)
         return {
-            "ok": True,
-            "state": self.state,
-            "pid": os.getpid(),
-            "version": __version__,
+            **process_facts(self.started),
+            **app_facts(app),
+            "state": self._unready() or "serving",
             "installed": __version__,
-            "uptime_seconds": round(time.time() - self.started, 1),
-            "rss_bytes": psutil.Process().memory_info().rss,
             "config": str(app.loaded.source) if app.loaded.source else None,
-            "config_current": not app.reload_problem,
             "log": None,
             "http": {
                 "url": self.url,
@@ -135,8 +128,6 @@ class HttpServer:
                 for each in sessions[:SHOWN_SESSIONS]
             ],
             "trouble": [*self.trouble, *self.logins.problems()],
-            "problems": [app.chain.redactor.redact(problem) for problem in app.problems()],
-            "backends": backend_rows(app),
         }
 
     async def run(self) -> None:
@@ -154,7 +145,7 @@ class HttpServer:
             await self._settled(STOP_SECONDS)  # chains that are cut off leave their journals
             self._uvicorn.should_exit = True
             with anyio.move_on_after(2 * STOP_SECONDS):
-                await self._uvicorn.ended.wait()
+                await self._ended.wait()
             await self.sessions.close()
             await self.logins.close()
             tasks.cancel_scope.cancel()
@@ -163,18 +154,15 @@ class HttpServer:
         try:
             await self._uvicorn.serve(sockets=[self._sock])
         finally:
-            self._uvicorn.ended.set()
+            self._ended.set()
             self._stop.set()
 
     async def _drain(self) -> None:
         logger.info("draining: %d requests in progress", self.endpoint.in_flight)
         with anyio.move_on_after(self.app.loaded.config.http.drain_delay):
-            await self._listening_stopped()
+            await self._ended.wait()
         self.endpoint.draining = True
         await self._settled(self.app.loaded.config.daemon.client_drain_timeout)
-
-    async def _listening_stopped(self) -> None:
-        await self._uvicorn.ended.wait()
 
     async def _settled(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):
@@ -204,10 +192,6 @@ class HttpServer:
 
 class _Uvicorn(uvicorn.Server):
     """uvicorn without signal handlers of its own: the gateway drains first."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ended = anyio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

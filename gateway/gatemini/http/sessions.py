@@ -1,13 +1,12 @@
 """Sessions of HTTP clients: by `Mcp-Session-Id` in the handshake eras, by principal and session key on 2026-07-28.
 
-Everything that replicas will share of a session is reached through `HttpSessions`; here it is kept in this process.
+Everything that replicas will share of a session is reached through `HttpSessions`, which keeps it in this process.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from gatemini.daemon.sessions.seal import seal_for
 from gatemini.policy.principal import Principal
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.mcp_server import build_server
-from gatemini.proxy.places import Place, socket_folder
+from gatemini.proxy.places import Place
 
 if TYPE_CHECKING:
     from gatemini.app import App
@@ -50,6 +49,8 @@ class HttpSession:
     """Whether its client has named it, so that no other client shares it."""
     kept: bool
     """Whether the client can come back to it after a restart of the gateway."""
+    ident: str = ""
+    """The `Mcp-Session-Id` that its client was given."""
     since: float = field(default_factory=time.time)
     requests: int = 0
     in_flight: int = 0
@@ -58,8 +59,10 @@ class HttpSession:
     """Request in flight → the id of the chain that it has started."""
     ended: anyio.Event = field(default_factory=anyio.Event)
 
-    known: bool = False
-    """Whether its client was given a way to come back to it."""
+    @property
+    def known(self) -> bool:
+        """Whether its client has a way to come back to it."""
+        return self.kept or bool(self.ident)
 
     def renew(self) -> None:
         """Describe the tools that are there now to a client that connects to a session others have used before."""
@@ -81,12 +84,10 @@ class HttpSession:
 class HttpSessions:
     """All sessions of one server. `run` owns their tasks."""
 
-    def __init__(self, app: App, place: str) -> None:
+    def __init__(self, app: App, place: Place) -> None:
         self._app = app
         self._settings = app.loaded.config.http.sessions
-        self._kept = KeptSessions(
-            place, seal_for(app.loaded.config, Place(socket_folder(dict(os.environ))[0], place))
-        )
+        self._kept = KeptSessions(place.key, seal_for(app.loaded.config, place))
         self._by_key: dict[tuple[str, str], HttpSession] = {}
         self._by_id: dict[str, HttpSession] = {}
         self._restoring = anyio.Lock()
@@ -116,11 +117,8 @@ class HttpSessions:
                 found = self._by_key.get(place)
                 if found is None:
                     found = self._opened(principal, place[1], keyed=key is not None, kept=True)
-                    stored, restored = await anyio.to_thread.run_sync(self._kept.open, _token(place))
-                    found.session.journals.new_file = stored.file
-                    restored.give(found.session)
+                    await self._kept.restore(_token(place), found.session)
                     self._by_key[place] = found
-                    found.known = True
         return found
 
     def of_id(self, ident: str, principal: Principal) -> HttpSession | None:
@@ -135,7 +133,7 @@ class HttpSessions:
     def named(self, session: HttpSession, ident: str) -> None:
         """Reach this session by the id that its client was given."""
         self._by_id[ident] = session
-        session.known = True
+        session.ident = ident
 
     def _opened(self, principal: Principal, key: str, *, keyed: bool, kept: bool) -> HttpSession:
         if len(self) >= self._settings.max or self._tasks is None:
@@ -155,8 +153,9 @@ class HttpSessions:
 
     def end(self, session: HttpSession) -> None:
         """End a session: its client has left, or nobody has used it for long."""
-        self._by_key = {key: each for key, each in self._by_key.items() if each is not session}
-        self._by_id = {key: each for key, each in self._by_id.items() if each is not session}
+        if self._by_key.get(session.key) is session:
+            del self._by_key[session.key]
+        self._by_id.pop(session.ident, None)
         if not session.ended.is_set():
             session.ended.set()
             session.session.journals.leave()
@@ -178,8 +177,7 @@ class HttpSessions:
     async def close(self) -> None:
         """Write what clients find again after a restart."""
         for key, found in self._by_key.items():
-            found.session.journals.leave()
-            await anyio.to_thread.run_sync(self._kept.save, _token(key), found.session)
+            await self._kept.keep(_token(key), found.session)
 
 
 def _token(key: tuple[str, str]) -> str:

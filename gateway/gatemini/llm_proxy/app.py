@@ -80,7 +80,7 @@ class ProxyApp:
         except ClientGone:
             return
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-            # After the beginning, returning without the end makes the server break the connection, as it broke here.
+            # After the beginning, returning without the end makes the server break the connection, as the provider broke its own.
             logger.info("the request to the provider broke: %s", type(error).__name__)
             if not reply.begun:
                 message = f"gatemini llm-proxy: no answer from the provider: {type(error).__name__}"

@@ -2,7 +2,7 @@
 
 How types are recovered: a bare cell is a number, `true`, `false`, `null` or a plain string; strings that
 would read as one of these, or that hold a comma, quote or line break, are quoted as in CSV; a bare empty
-cell is a missing key, `""` an empty string; a column headed `name:json` holds JSON, quoted. What stands around
+cell is a missing key, `""` an empty string; a column headed `name:json` holds JSON, quoted. What is around
 the array is the first line, JSON with `"$table"` in the array's place.
 """
 

@@ -59,7 +59,7 @@ class ClientMemory:
         self.token = os.urandom(16).hex()
         self.down = bytearray()
         self.open: dict[object, Open] = {}
-        self.asked: dict[object, None] = {}
+        self.questions: dict[object, None] = {}
         """Requests of the daemon that the client has not answered."""
         self.handshake: Open | None = None
         self.initialized = b""
@@ -69,7 +69,7 @@ class ClientMemory:
         """Requests whose answer the client does not get, with the end of their line."""
         self.acknowledged: set[object] = set()
         """Streams that were acknowledged to the client by an earlier daemon."""
-        self.saved: Message | None = None
+        self._saved: Message | None = None
         self.identity = Identity()
         self.repeats = 0
 
@@ -78,9 +78,9 @@ class ClientMemory:
         if method is None:
             self.open.pop(ident, None)
         elif "id" in message:
-            self.asked[ident] = None
+            self.questions[ident] = None
         elif method == "notifications/cancelled":
-            self.asked.pop((message.get("params") or {}).get("requestId"), None)  # type: ignore[attr-defined]
+            self.questions.pop((message.get("params") or {}).get("requestId"), None)  # type: ignore[attr-defined]
 
     def is_for_client(self, message: Message) -> bool:
         """Note a message of the daemon; False where it answers or acknowledges what was only repeated to it."""
@@ -148,6 +148,12 @@ class ClientMemory:
         error: Message = {"code": LOST, "message": text, "data": data}
         self.say({"jsonrpc": "2.0", "id": ident, "error": error})
 
+    def last_saved(self) -> Message:
+        """What the last daemon saved, read once."""
+        if self._saved is None:
+            self._saved = saved_answers(self.place.hello, self.environ)
+        return self._saved
+
     def answer_saved(self, ident: object, params: Message) -> None:
         """Answer from the last daemon's answers where they still hold; the daemon's own answer is then swallowed."""
         request = self.open.get(ident)
@@ -156,9 +162,7 @@ class ClientMemory:
         key = self.identity.key(request.method, params)
         if key is None:
             return
-        if self.saved is None:
-            self.saved = saved_answers(self.place.hello, self.environ)
-        answer = _members(self.saved.get("answers")).get(key)
+        answer = _members(self.last_saved().get("answers")).get(key)
         if isinstance(answer, str):
             self.swallowed[ident] = request.end
             del self.open[ident]

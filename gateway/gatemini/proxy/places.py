@@ -141,6 +141,11 @@ def private_folder(folder: str) -> None:
         )
 
 
+def private_opener(path: str, flags: int) -> int:
+    """Open a file of this user alone, and no link; for `open(path, …, opener=private_opener)`."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
 def take_lock(path: str) -> int | None:
     """A descriptor that holds the lock of this place, None while another process holds it."""
     import fcntl

@@ -14,7 +14,7 @@ import time
 
 from gatemini import __version__
 from gatemini.proxy.lines import Message, written
-from gatemini.proxy.memory import REPEATED, saved_answers
+from gatemini.proxy.memory import REPEATED
 from gatemini.proxy.places import (
     STARTED,
     Place,
@@ -184,9 +184,7 @@ class Proxy(Wire):
             if sock is None:
                 if os.path.lexists(self.place.sock):
                     os.unlink(self.place.sock)
-                if self.saved is None:
-                    self.saved = saved_answers(self.place.hello, self.environ)
-                seconds = self.saved.get("start_timeout")
+                seconds = self.last_saved().get("start_timeout")
                 self.start_seconds = float(seconds) if isinstance(seconds, int | float) else START_SECONDS
                 spawn_daemon(self.place, self.config, lock, self.environ)
                 self.spawned = True
@@ -223,10 +221,10 @@ class Proxy(Wire):
         for ident, one in list(self.open.items()):
             if one.end <= base and one.method not in REPEATED:
                 self.lose(ident, sent=True)
-        for ident in self.asked:
+        for ident in self.questions:
             params = {"requestId": ident, "reason": "the gateway's daemon has ended"}
             self.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-        self.asked.clear()
+        self.questions.clear()
         if self.streaming:
             self.down += b"\n"
             self.daemon_line.end()

@@ -94,10 +94,8 @@ class Wire(ClientMemory):
                 self.sent_up(message, line, base + at + 1)
             start = at + 1
         self.client_line.add(data[start:] if start else data)
-        if (
-            len(self.up) >= WAITING_BYTES
-        ):  # the end of this line is not read before a daemon takes what is held
-            self.want_daemon()
+        if len(self.up) >= WAITING_BYTES:
+            self.want_daemon()  # the end of this line is not read before a daemon takes what is held
 
     def sent_up(self, message: Message, line: bytes, end: int) -> None:
         """Remember what a line of the client means for a later daemon."""
@@ -105,7 +103,7 @@ class Wire(ClientMemory):
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
         if method is None:
-            self.asked.pop(ident, None)
+            self.questions.pop(ident, None)
         elif method == "notifications/cancelled":
             self.open.pop(params.get("requestId"), None)
         elif method == "notifications/initialized":

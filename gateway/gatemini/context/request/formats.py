@@ -1,4 +1,4 @@
-"""A request of one of the three formats: told apart, checked, and read as far as it is looked into."""
+"""A request of one of the three formats: recognised, checked, and read as far as it is looked into."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def format_of_path(path: str) -> Format | None:
 
 
 def parse_request(data: bytes, format: Format | None = None, *, checked: bool = False) -> Request:
-    """Read a request's bytes. Without `format` it is told by its members. Raises NotARequest.
+    """Read a request's bytes. Without `format` its members decide. Raises NotARequest.
 
     `checked`: its messages are those of a request that was read before.
     """

@@ -1,4 +1,4 @@
-"""Chat completions of OpenAI and of those who speak the same."""
+"""Chat completions of OpenAI and of providers with the same format."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio.to_thread
 import msgspec
 
 from gatemini.chain.replay.journal_file import Codec
@@ -71,7 +72,18 @@ class KeptSessions:
         self._codec = codec
         self._report = report
 
-    def open(self, token: str) -> tuple[StoredJournals, Restored]:
+    async def restore(self, token: str, session: Session) -> None:
+        """Give a new session what an earlier daemon left of it, and let it keep its journals."""
+        stored, restored = await anyio.to_thread.run_sync(self._open, token)
+        session.journals.new_file = stored.file
+        restored.give(session)
+
+    async def keep(self, token: str, session: Session) -> None:
+        """Leave a session to the next daemon, when this one ends."""
+        session.journals.leave()
+        await anyio.to_thread.run_sync(self._save, token, session)
+
+    def _open(self, token: str) -> tuple[StoredJournals, Restored]:
         """Return where the session's journals are kept, and what an earlier daemon left of it."""
         folder = self._of(token)
         try:
@@ -101,7 +113,7 @@ class KeptSessions:
         path.unlink(missing_ok=True)
         return kept
 
-    def save(self, token: str, session: Session) -> None:
+    def _save(self, token: str, session: Session) -> None:
         """Write the results of a session that has some."""
         reads = session.reads.plain() if session.reads is not None else None
         kept = _Kept(time.time(), session.log_level, list(session.results.take_out(MOST_BYTES)), reads)

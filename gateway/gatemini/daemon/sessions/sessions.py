@@ -52,9 +52,7 @@ class Sessions:
         known = self._known.get(token)
         if known is None:
             known = self._known[token] = _Known(self._app.new_session(local("socket"), values))
-            stored, restored = await anyio.to_thread.run_sync(self._kept.open, token)
-            known.session.journals.new_file = stored.file
-            restored.give(known.session)
+            await self._kept.restore(token, known.session)
         else:
             known.connected += 1
         return known.session
@@ -103,5 +101,4 @@ class Sessions:
         """Write what the next daemon gives back to these clients."""
         await self._remove_ended()
         for token, known in self._known.items():
-            known.session.journals.leave()
-            await anyio.to_thread.run_sync(self._kept.save, token, known.session)
+            await self._kept.keep(token, known.session)

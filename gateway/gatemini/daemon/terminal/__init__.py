@@ -1,1 +1,1 @@
-"""What the daemon does for commands of the terminal: searches, log levels, files of what backends write to stderr."""
+"""Commands of the terminal on a socket, and what the daemon does for them: searches, log levels, files of stderr."""

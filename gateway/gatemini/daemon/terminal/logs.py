@@ -10,31 +10,28 @@ from contextlib import suppress
 
 from gatemini.backends.transports.stdio import STDERR_LOG
 from gatemini.config.variables.redaction import RedactingFormatter, Redactor
-from gatemini.proxy.places import Place
+from gatemini.proxy.places import Place, private_opener
 
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 STDERR_BYTES = 1 << 20
 """A longer file of a backend becomes `.1`, which an earlier one makes way for."""
-_PARTS = (
+PARTS = (
     "app",
     "backends",
     "chain",
     "config",
     "daemon",
+    "discovery",
     "output",
     "policy",
     "processes",
     "protocol",
     "upkeep",
 )
-"""Folders of this package that log."""
+"""Parts of this package that log in a daemon: each can have a level of its own, as `backend.NAME` can."""
 _BACKEND = "backend."
 _OF_BACKENDS = ("gatemini.backends.", "gatemini.app")
 """Loggers whose first argument is the name of a backend."""
-
-
-def log_parts() -> list[str]:
-    """What can have a level of its own, beside `backend.NAME`."""
-    return list(_PARTS)
 
 
 class Levels(logging.Filter):
@@ -95,6 +92,5 @@ class BackendStderr(logging.Handler):
             with suppress(FileNotFoundError):
                 if os.path.getsize(path) > STDERR_BYTES:
                     os.replace(path, f"{path}.1")
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            with open(os.open(path, flags, 0o600), "a", encoding="utf-8", errors="replace") as file:
+            with open(path, "a", encoding="utf-8", errors="replace", opener=private_opener) as file:
                 file.write(self.format(line) + "\n")

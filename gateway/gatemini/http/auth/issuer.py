@@ -31,15 +31,21 @@ class Issuer:
 
     async def get(self, url: str) -> dict[str, Any]:
         """The JSON object at a URL. Raises IssuerFailed."""
-        return await self._object(httpx2.Request("GET", url, headers={"accept": "application/json"}))
+        return await self._object("GET", url)
 
     async def post(self, url: str, form: dict[str, str], user: str, password: str) -> dict[str, Any]:
         """The JSON object that answers a form, logged in with HTTP Basic. Raises IssuerFailed."""
-        headers = {"accept": "application/json"}
-        request = self._client.build_request("POST", url, data=form, headers=headers)
-        return await self._object(request, httpx2.BasicAuth(user, password))
+        return await self._object("POST", url, form, httpx2.BasicAuth(user, password))
 
-    async def _object(self, request: httpx2.Request, auth: httpx2.BasicAuth | None = None) -> dict[str, Any]:
+    async def _object(
+        self, method: str, url: str, form: dict[str, str] | None = None, auth: httpx2.BasicAuth | None = None
+    ) -> dict[str, Any]:
+        try:
+            request = self._client.build_request(
+                method, url, data=form, headers={"accept": "application/json"}
+            )
+        except httpx2.InvalidURL as error:  # in the issuer's own metadata
+            raise IssuerFailed(f"the issuer names an address that is none: {error}") from error
         try:
             with anyio.fail_after(TIMEOUT_SECONDS):
                 answer = await self._client.send(request, auth=auth, stream=True)

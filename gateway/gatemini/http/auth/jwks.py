@@ -71,7 +71,7 @@ class Jwks:
         return float("inf") if self._fetched is None else self._clock() - self._fetched
 
     async def _fetch(self, needed: Callable[[], bool]) -> None:
-        """Ask the issuer, unless that was done while this waited, or too often; the keys stay where it fails."""
+        """Fetch the keys, unless another request has while this one waited, or it was done too often; after a failure the old ones stay."""
         async with self._lock:
             now = self._clock()
             self._fetches = [at for at in self._fetches if at > now - 60]
@@ -108,7 +108,8 @@ class Jwks:
                 failures.append(f"{url} is the metadata of another issuer")
                 continue
             jwks = found.get("jwks_uri")
-            if isinstance(jwks, str) and urlsplit(jwks).scheme == urlsplit(self._config.issuer).scheme:
+            scheme = urlsplit(self._config.issuer).scheme
+            if isinstance(jwks, str) and jwks.lower().startswith(f"{scheme}://"):
                 return jwks
             failures.append(f"{url} names no usable jwks_uri")
         raise IssuerFailed("; ".join(failures))

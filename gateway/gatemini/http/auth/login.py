@@ -34,7 +34,6 @@ OWN_ISSUER = "gatemini"
 """The issuer of tokens of the file."""
 NEVER = float("inf")
 
-
 _OF_ONE_TOKEN = frozenset(("exp", "iat", "nbf", "jti", "auth_time", "nonce", "at_hash"))
 """Claims that differ in each token of the same user."""
 
@@ -50,8 +49,8 @@ class Found:
     tools: tuple[str, ...] | None = None
     expires: float = NEVER
     entry: TokenEntry | None = None
-    asked: str | None = None
-    """The token, where the issuer must be asked again whether it still counts."""
+    introspected: str | None = None
+    """The token itself, where only the issuer knows whether it still counts."""
     claims: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """What it says of the client and the user, for rules of the policy."""
 
@@ -63,8 +62,6 @@ class Login:
     principal: Principal
     user: AuthenticatedUser | None = None
     found: Found | None = None
-    clients: dict[str, ClientGrant] | None = None
-    """What the grants were read from."""
 
 
 class Logins:
@@ -156,10 +153,9 @@ class Logins:
             return _of_claims(claims, oauth.issuer, _client(claims, oauth.clients_claim))
         if self._introspection is not None and config.auth.introspection is not None:
             claims = await self._introspection.claims(token)
-            issuer = (
-                claims.get("iss") if isinstance(claims.get("iss"), str) else config.auth.introspection.url
-            )
-            return _of_claims(claims, str(issuer), _client(claims, "client_id"), asked=token)
+            named = claims.get("iss")
+            issuer = named if isinstance(named, str) else config.auth.introspection.url
+            return _of_claims(claims, issuer, _client(claims, "client_id"), token)
         raise TokenRefused("it has none of the forms that are configured")
 
     def _follow(self, config: HttpConfig) -> None:
@@ -179,12 +175,13 @@ class Logins:
     # -- what is open ------------------------------------------------------------------------------------
 
     async def renew(self, logins: Iterable[Login]) -> None:
-        """Ask again about the tokens that something is open for."""
+        """Ask the issuer again about tokens that something is open for."""
         config = self._config()
         self._follow(config)
-        asked = {login.found.asked for login in logins if login.found is not None and login.found.asked}
-        self._ended &= asked
-        for token in asked:
+        found = [login.found for login in logins if login.found is not None]
+        tokens = {each.introspected for each in found if each.introspected is not None}
+        self._ended &= tokens
+        for token in tokens:
             try:
                 if self._introspection is None:
                     raise TokenRefused("introspection is not configured any more")
@@ -201,7 +198,10 @@ class Logins:
         if found.entry is not None:
             if self._tokens is None or not self._tokens.holds(found.entry):
                 return False
-        elif (self._introspection if found.asked else self._jwts) is None or found.asked in self._ended:
+        elif found.introspected is None:
+            if self._jwts is None:
+                return False
+        elif self._introspection is None or found.introspected in self._ended:
             return False
         skew = 0 if found.entry is not None else SKEW_SECONDS
         return (
@@ -223,10 +223,10 @@ def _login(found: Found, clients: dict[str, ClientGrant] | None) -> Login:
         token="", client_id=found.client, scopes=sorted(found.scopes), subject=found.subject,
         claims={"iss": found.issuer},
     )  # fmt: skip
-    return Login(principal, AuthenticatedUser(token), found, clients)
+    return Login(principal, AuthenticatedUser(token), found)
 
 
-def _of_claims(claims: dict[str, Any], issuer: str, client: str, *, asked: str | None = None) -> Found:
+def _of_claims(claims: dict[str, Any], issuer: str, client: str, token: str | None = None) -> Found:
     subject, expires = claims.get("sub"), claims.get("exp")
     if subject is not None and not isinstance(subject, str):
         raise TokenRefused("its sub is no text")
@@ -234,7 +234,9 @@ def _of_claims(claims: dict[str, Any], issuer: str, client: str, *, asked: str |
         raise TokenRefused("it names neither a subject nor a client")
     until = float(expires) if isinstance(expires, int | float) else NEVER
     lasting = {name: value for name, value in claims.items() if name not in _OF_ONE_TOKEN}
-    return Found(issuer, subject or "", client, _scopes(claims), None, until, asked=asked, claims=lasting)
+    return Found(
+        issuer, subject or "", client, _scopes(claims), None, until, introspected=token, claims=lasting
+    )
 
 
 def _client(claims: dict[str, Any], claim: str) -> str:

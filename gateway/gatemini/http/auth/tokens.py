@@ -6,11 +6,9 @@ import fcntl
 import hashlib
 import hmac
 import logging
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +18,8 @@ from pydantic import Field, ValidationError
 from gatemini.config.model.backend import Strict
 from gatemini.errors import ConfigError, InvalidRequest
 from gatemini.processes.own_files import others_may_write, read_own, replace_own
+from gatemini.proxy.places import private_opener
+from gatemini.upkeep.reload import FileState, file_state
 
 logger = logging.getLogger(__name__)
 
@@ -51,42 +51,36 @@ class _File(Strict):
     tokens: tuple[TokenEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    state: tuple[int, int, int] | None
-    entries: dict[str, TokenEntry]
-
-
 class TokenFile:
     """The tokens of one file, read again when it changes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._read = _Read(None, {})
+        self._entries: dict[str, TokenEntry] = {}
+        self._read: tuple[FileState, bool] | None = None
+        """The file that was read, and whether others could write it: `chmod` leaves its state as it was."""
         self.problem: str | None = None
         """Why no token of the file counts, if none does."""
 
     def renew(self) -> None:
         """Read the file if it is not the one that was read. A file that cannot be used has no tokens."""
-        state = _state(self.path)
-        if state == self._read.state and (state is not None or self.problem is not None):
+        now = file_state(frozenset((self.path,))), others_may_write(self.path)
+        if now == self._read:
             return
+        self._read, self._entries, self.problem = now, {}, None
         try:
-            self._read, self.problem = _Read(state, {each.id: each for each in read_tokens(self.path)}), None
+            self._entries = {each.id: each for each in read_tokens(self.path)}
         except FileNotFoundError:
-            self._read, self.problem = (
-                _Read(None, {}),
-                f"{self.path}: there is no such file, so no token counts",
-            )
+            self.problem = f"{self.path}: there is no such file, so no token counts"
         except (OSError, ConfigError) as error:
-            self._read, self.problem = _Read(state, {}), f"{self.path}: no token counts: {error}"
+            self.problem = f"{self.path}: no token counts: {error}"
         if self.problem:
             logger.warning("http.auth.tokens: %s", self.problem)
 
     def find(self, token: str) -> TokenEntry | None:
         """The entry of a token that counts now."""
         self.renew()
-        entry = self._read.entries.get(token.removeprefix(PREFIX).partition("_")[0])
+        entry = self._entries.get(token.removeprefix(PREFIX).partition("_")[0])
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         # Compared in constant time, and also where there is no such id.
         same = hmac.compare_digest(given, entry.sha256 if entry is not None else _NO_HASH)
@@ -95,15 +89,7 @@ class TokenFile:
     def holds(self, found: TokenEntry) -> bool:
         """Whether a token that was found still counts, with the same limits."""
         self.renew()
-        return self._read.entries.get(found.id) == found and found.holds(datetime.now(UTC))
-
-
-def _state(path: Path) -> tuple[int, int, int] | None:
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    return info.st_ino, info.st_mtime_ns, info.st_size
+        return self._entries.get(found.id) == found and found.holds(datetime.now(UTC))
 
 
 def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
@@ -160,7 +146,7 @@ def revoke(path: Path, ident: str) -> list[TokenEntry]:
 def _changing(path: Path) -> Iterator[list[TokenEntry]]:
     """The entries of a file, written back when the block ends; another command waits."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_name(f".{path.name}.lock"), "w", opener=_private) as lock:
+    with open(path.with_name(f".{path.name}.lock"), "w", opener=private_opener) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             entries = list(read_tokens(path))
@@ -170,7 +156,3 @@ def _changing(path: Path) -> Iterator[list[TokenEntry]]:
         plain = [each.model_dump(mode="json", exclude_none=True) for each in entries]
         text = HEAD + yaml.safe_dump({"tokens": plain}, sort_keys=False, allow_unicode=True)
         replace_own(path, text.encode(), lasting=True)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

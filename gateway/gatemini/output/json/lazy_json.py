@@ -192,7 +192,7 @@ def placed(raw: Raw, keys: Sequence[str], item: Any) -> Any:
 
 
 def offset_in(document: Raw, raw: Raw) -> int:
-    """Where in the document this value stands, or another that is written the same."""
+    """Where this value is in the document, or another that is written the same."""
     if len(document) == len(raw):
         return 0
     data, head = bytes(document), bytes(memoryview(raw)[:64])

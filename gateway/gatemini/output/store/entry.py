@@ -10,7 +10,7 @@ from gatemini.output.store.spill import SpillFile
 
 Kind = Literal["json", "text", "blob"]
 ADDRESS = "gatemini://result/"
-"""What stands before a handle in the address of its resource, which may stand for the handle."""
+"""Together with a handle the address of its resource, which is taken wherever a handle is."""
 READ_ON = (
     f"read on with {ADDRESS}"
     "{handle}/{{next_offset}}, or in a chain: await results.rows('{handle}', {{offset, limit}}) "

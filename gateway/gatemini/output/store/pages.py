@@ -23,7 +23,7 @@ PIECE_BYTES = 1 << 20
 PAGE = SizeLimit(chars=20_000)
 """A page for the model, facts included, has no more than this, nor than its client takes."""
 ENVELOPE = 512
-"""Bytes kept free for what stands around the rows of a page."""
+"""Bytes kept free for what is written around the rows of a page."""
 REPLY_SHARE = 8
 """Rows for code fill this part of a reply; a single row may fill all of it."""
 _CONTROL = re.compile(r"[\x00-\x1f]")
@@ -64,7 +64,7 @@ class PageRoom:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows from `offset`. `next_offset` is None at the end. A row in pieces stands alone: this is piece `piece`."""
+    """Rows from `offset`. `next_offset` is None at the end. A row in pieces has a page for each: this is `piece`."""
 
     rows: list[Any]
     offset: int | str

@@ -340,7 +340,7 @@ class ResultStore:
             info = facts(self.info(handle), room.part(1, 2)) if offset is None else {}
             if info.get("kind") == "blob":
                 return "application/json", dump(info)
-            # Without facts nothing stands there: two bytes for them would leave out a row that just fits, on each page.
+            # Without facts nothing is written there: two bytes for them would leave out a row that just fits, on each page.
             beside = weight(dump(info)) if info else 0
             entry = self._shelf.get(handle)
             if entry.kind == "json":

@@ -108,7 +108,7 @@ class SpillFolder:
 
 
 def sweep_abandoned(parent: Path | None = None) -> int:
-    """Removes this user's folders whose process is gone; how many that were. Never raises."""
+    """Remove this user's folders of processes that have ended; return how many there were. Never raises."""
     swept = 0
     try:
         with os.scandir(parent or tempfile.gettempdir()) as entries:

@@ -87,11 +87,11 @@ def _discover(view: View) -> str:
     if not tools:
         return text + "\nNo backend has listed tools yet; read gatemini://health to see why.\n"
     first = _largest(view)
-    asked = first_sentence(first.description, 60) or first.name
+    task = first_sentence(first.description, 60) or first.name
     name = short_name(first.qualified)
     return (
         f"{text}\nWith the tools of this gateway:\n\n"
-        f"Step 1: search_tools with task_description {asked!r} finds {name}.\n\n"
+        f"Step 1: search_tools with task_description {task!r} finds {name}.\n\n"
         f"Step 2: tool_info with tool_name '{name}' shows its parameters.\n\n"
         f"Step 3 only if needed. Step 4: call_tool_chain with\n\n{_example(view, first)}"
     )

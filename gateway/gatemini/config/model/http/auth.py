@@ -74,8 +74,9 @@ class HttpAuthConfig(Strict):
     @property
     def secrets(self) -> list[tuple[str, str]]:
         """(name, value) of what is hidden everywhere."""
-        asked = self.introspection
-        return [] if asked is None else [("http.auth.introspection.client_secret", asked.client_secret)]
+        if self.introspection is None:
+            return []
+        return [("http.auth.introspection.client_secret", self.introspection.client_secret)]
 
 
 class GrantedTools(Strict):
