@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gatemini.cli import shell
-from gatemini.errors import DaemonRefused, InvalidRequest
+from gatemini.cli.running_daemon import ask_daemon, own_places, require_sockets
+from gatemini.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from gatemini.proxy.places import Place
@@ -63,28 +64,11 @@ def approve(
 
 def _places(config: Path | None) -> list[Place]:
     """The daemon of this configuration, its HTTP servers, and the gateways that serve one client without it."""
-    from gatemini.daemon.client import all_places
     from gatemini.daemon.console import direct_places
-    from gatemini.proxy.places import PlaceRefused, config_file, place_of
 
-    if sys.platform == "win32":
-        raise DaemonRefused("approvals need Unix sockets, which this system has not")
-    environ = dict(os.environ)
-    try:
-        place = place_of(config_file(str(config) if config else None, environ), environ)
-    except PlaceRefused as refused:
-        raise DaemonRefused(str(refused)) from None
-    servers = [each for each in all_places(environ) if each.key.startswith(f"{place.key}-")]
-    return [place, *servers, *direct_places(place)]
-
-
-def _ask(place: Place, command: str, **arguments: Any) -> dict[str, Any] | None:
-    from gatemini.daemon.client import Unanswered, ask
-
-    try:
-        return ask(place, command, **arguments)
-    except Unanswered as silent:
-        raise DaemonRefused(str(silent)) from None
+    require_sockets("approvals")
+    places = own_places(config)
+    return [*places, *direct_places(places[0])]
 
 
 def _opened(places: Sequence[Place], *, watch: bool, whole: bool) -> tuple[list[Open], bool]:
@@ -92,7 +76,7 @@ def _opened(places: Sequence[Place], *, watch: bool, whole: bool) -> tuple[list[
     found: list[Open] = []
     reached = False
     for place in places:
-        told = _ask(place, "approvals", watch=watch, whole=whole)
+        told = ask_daemon(place, "approvals", hint=None, watch=watch, whole=whole)
         if told is None:
             continue
         reached = True
@@ -138,9 +122,10 @@ def _named(found: Sequence[Open], ident: str) -> Open:
 
 def _decide(each: Open, *, granted: bool) -> dict[str, Any]:
     """Decide about the arguments that were listed. Raises InvalidRequest where that has no effect."""
-    told = _ask(
+    told = ask_daemon(
         each.place,
         "approve",
+        hint=None,
         id=each.told["id"],
         arguments_sha256=each.told["arguments_sha256"],
         granted=granted,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from gatemini.config.documents.find import check_file, config_directory, find_config
+from gatemini.config.documents.find import CONFIG_FILE, check_file, config_directory, find_config
 from gatemini.errors import GateminiError, InternalError, InvalidRequest
 
 if TYPE_CHECKING:
@@ -176,6 +176,11 @@ def say(text: str) -> None:
 def note(text: str) -> None:
     """A line beside the result, on stderr: progress, hints, assumptions."""
     sys.stderr.write(text + "\n")
+
+
+def note_no_configuration() -> None:
+    """Note that the embedded demo backends are used, where there is no configuration file."""
+    note(f"no configuration file ({config_directory() / CONFIG_FILE}): using the embedded demo backends")
 
 
 def source_text(file: Path) -> str:
