@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.cli.running_daemon import ask_daemon, own_place, own_places, require_sockets
-from gatemini.config.model.durations import parse_duration
 from gatemini.errors import DaemonRefused
 from gatemini.text.shorten import counted
 
@@ -238,13 +237,6 @@ def _part_and_level(text: str) -> tuple[str, str]:
     return part, level
 
 
-def _seconds(text: str) -> float:
-    try:
-        return float(str(parse_duration(text)))
-    except (ValueError, TypeError):
-        raise ArgumentTypeError(f"{text}: a time such as 30s, 10m or 1h") from None
-
-
 _EVERY = shell.argument("--all", dest="every", action="store_true", help="every daemon of this user")
 _NOW = shell.argument("--now", action="store_true", help="do not wait for open calls")
 COMMANDS = (
@@ -263,7 +255,12 @@ COMMANDS = (
                 help="print nothing: log backend.NAME, or a part of the daemon, at debug, info, warning or error",
             ),
             shell.argument(
-                "--for", dest="seconds", type=_seconds, default=600.0, metavar="TIME", help="of --level: 10m"
+                "--for",
+                dest="seconds",
+                type=shell.duration("a time such as 30s, 10m or 1h"),
+                default=600.0,
+                metavar="TIME",
+                help="of --level: 10m",
             ),
             shell.argument(
                 "--follow", "-f", action="store_true", help="go on with what is written from now on"

@@ -196,24 +196,17 @@ def _backends(backends: Any) -> Any:
     return table
 
 
-def _interval(text: str) -> float:
-    from argparse import ArgumentTypeError
-
-    from gatemini.config.model.durations import parse_duration
-
-    try:
-        return float(str(parse_duration(text)))
-    except ValueError:
-        raise ArgumentTypeError(f"{text}: a time such as 500ms, 1s or 1m") from None
-
-
 COMMANDS = (
     shell.Command(
         "top",
         top,
         [
             shell.argument(
-                "--interval", type=_interval, default=1.0, metavar="TIME", help="between two looks: 1s"
+                "--interval",
+                type=shell.duration("a time such as 500ms, 1s or 1m"),
+                default=1.0,
+                metavar="TIME",
+                help="between two looks: 1s",
             ),
             shell.argument(
                 "--count", type=shell.between(1, 1_000_000), metavar="N", help="end after N looks"
