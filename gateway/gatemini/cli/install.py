@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from gatemini.config.clients.client_file import ClientFile
     from gatemini.config.clients.installing import Change
 
-_GEMINI = {"gemini": "gemini-cli"}
+_NAMES = {install.client: name for name, install in INSTALLS.items()}
+"""The names of clients in CLIENT_FILES, which `import` takes, with those here."""
 
 
 def install(
@@ -90,7 +91,7 @@ def uninstall(
 
 def _chosen(command: str, clients: Sequence[str], every: bool, scope: str, *, written: bool) -> list[str]:
     """The clients of a command; with `--all` those that are here, or (`written`) whose file has our entry."""
-    names = list(dict.fromkeys(_GEMINI.get(name, name) for name in clients))
+    names = list(dict.fromkeys(_NAMES.get(name, name) for name in clients))
     if unknown := [name for name in names if name not in INSTALLS]:
         raise shell.UsageError(f"there is no client {unknown[0]}: {', '.join(INSTALLS)}")
     if every:
