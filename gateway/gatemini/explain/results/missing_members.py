@@ -20,14 +20,14 @@ from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Characters, Uncertain, Walk
 from gatemini.text.escape import one_line
 from gatemini.text.shorten import closest, listed, shorten
-from gatemini_sandbox.messages import Read, Source
+from gatemini_sandbox.messages import OF_A_KIND, Read, Source
 
 SAMPLED: Final = 50
 """Values looked at where the text of a result does not hold the name at all."""
 MOST_NOTES: Final = 5
 SHOWN_KEYS: Final = 14
-WANTED: Final = ("held", "number", "added", "dated", "as number", "as text")
-"""Kinds of reads that want a kind of value."""
+WANTED: Final = OF_A_KIND | {"held"}
+"""Kinds of reads that `unfit_values` looks at."""
 ALIKE: Final = 0.61
 
 _OF_OBJECTS: Final = frozenset(
@@ -168,7 +168,7 @@ def missing_members(
     for read in reads:
         if until is not None and (read.line, read.column) >= until:
             break
-        if read.kind in ("called", *WANTED) or (read.kind == "entered" and until is None):
+        if read.kind in WANTED | {"called"} or (read.kind == "entered" and until is None):
             continue
         if (
             f"`{read.shown}`" in said
