@@ -84,9 +84,7 @@ def daemon_search(config: Path | None, arguments: dict[str, Any]) -> dict[str, A
     return _by_daemon(config, send)
 
 
-def _by_daemon(
-    config: Path | None, send: Callable[[Place], dict[str, Any] | None]
-) -> dict[str, Any] | None:
+def _by_daemon(config: Path | None, send: Callable[[Place], dict[str, Any] | None]) -> dict[str, Any] | None:
     """The answer of the running daemon to what is sent to its place; None where no daemon can run or none does."""
     from gatemini.daemon.client import Unanswered
     from gatemini.proxy.places import PlaceRefused

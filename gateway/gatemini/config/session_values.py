@@ -102,8 +102,7 @@ def _value(backend: str, name: str, default: str | None, values: SessionValues) 
     value = values.cwd if name == SESSION_CWD else values.environ.get(name, "")
     if value or default is not None:
         return value or default or ""
-    what = "folder" if name == SESSION_CWD else f"variable {name}"
-    raise BackendStopped(
-        f"{backend} needs the {what} of its client, which has none",
-        hint="start the client in a folder" if name == SESSION_CWD else f"set {name} where the client is started",
-    )
+    what, hint = f"variable {name}", f"set {name} where the client is started"
+    if name == SESSION_CWD:
+        what, hint = "folder", "start the client in a folder"
+    raise BackendStopped(f"{backend} needs the {what} of its client, which has none", hint=hint)
