@@ -58,7 +58,7 @@ def _show(answer: dict[str, Any]) -> None:
         config += " (the file has changed, and is not in force)"
     minutes, seconds = divmod(round(answer["uptime_seconds"]), 60)
     rss = answer["rss_bytes"] / (1 << 20)
-    shell.say(f"{config}")
+    shell.say(config)
     shell.say(
         f"  {answer['state']}: process {answer['pid']}, version {version}, {minutes} min {seconds} s, {rss:.0f} MB"
     )
@@ -134,7 +134,7 @@ def restart(*, config: Path | None, now: bool, as_json: bool) -> int:
 
 
 def _next_daemon(place: Place, config: Path | None, before: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The status of the daemon after the one of this answer, once it serves; started here unless a client starts it."""
+    """Wait until another daemon than that of `before` serves, and return its status; starts one unless a client does."""
     from gatemini.proxy.places import config_file, spawn_daemon, take_lock
 
     environ = dict(os.environ)

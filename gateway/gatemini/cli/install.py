@@ -90,7 +90,7 @@ def uninstall(
 
 
 def _chosen(command: str, clients: Sequence[str], every: bool, scope: str, *, written: bool) -> list[str]:
-    """The clients of a command; with `--all` those that are here, or (`written`) whose file has our entry."""
+    """The clients of a command; with `--all` those found here, or with `written` those with our entry in their file."""
     names = list(dict.fromkeys(_NAMES.get(name, name) for name in clients))
     if unknown := [name for name in names if name not in INSTALLS]:
         raise shell.UsageError(f"there is no client {unknown[0]}: {', '.join(INSTALLS)}")
@@ -260,7 +260,7 @@ def _uninstall(name: str, file: ClientFile, *, restore: bool, dry_run: bool, for
 
 
 def _apply(file: ClientFile, data: bytes | None, change: Change) -> None:
-    """Write, or remove a file that an install had made; a backup that holds nothing more is removed."""
+    """Write the file, or remove one that an install had made; remove a backup that holds nothing else."""
     from gatemini.config.clients.client_file import replace
 
     if change.status == "absent":

@@ -1,4 +1,4 @@
-"""The values of the sessions there are, for backends that are started with them."""
+"""The values of open sessions, for backends that are started with them."""
 
 from __future__ import annotations
 

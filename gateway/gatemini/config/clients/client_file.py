@@ -57,7 +57,7 @@ class ClientFile:
         return self._removed(text, [(*self.section, name) for name in names])
 
     def with_those_of(self, text: str, source: str, names: Sequence[str]) -> str:
-        """The file with these entries of another state of it, as they are written there. Raises EditRefused."""
+        """The file with these entries of `source`, another state of it, as that writes them. Raises EditRefused."""
         bom, text = _split(text)
         edit = toml_edit.copy_table if self.is_toml else json_edit.copy_member
         for name in names:

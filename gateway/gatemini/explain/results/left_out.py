@@ -1,4 +1,4 @@
-"""Say what results tell that code does not look at: that there are more pages, or that something went wrong."""
+"""Note what results say and code does not read: that there are more pages, or that a call failed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ERROR = re.compile(r"(?:\w+ )?error\b(?: \d+)?:", re.I)
 
 
 def left_out(reads: Sequence[Read], context: HintContext, value: str) -> list[str]:
-    """A note on the last result of each tool, where the returned value does not have what it tells."""
+    """A note on the last result of each tool, where the returned value lacks what that says."""
     results = ReadValues(context)
     code = context.program.source[:SEARCHED]
     notes: list[str] = []
