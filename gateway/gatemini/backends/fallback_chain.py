@@ -56,8 +56,10 @@ class Call:
     params: Json = field(default_factory=dict, init=False)
     """What was sent, with the client's answers to the backend's questions: a retry must not ask again."""
 
-    async def send(self, session: McpSession, left: float) -> CallOutcome:
-        """Send it to one backend, with `left` seconds for the answer."""
+    async def send(self, backend: Backend, session: McpSession, left: float) -> CallOutcome:
+        """Send it in a session of this backend, with `left` seconds for the answer."""
+        if self.check is not None:
+            self.check(backend.config.name, backend.tools.get(self.tool))
         if not self.params:
             self.params.update(name=self.tool, arguments=self.arguments)
         return await session.call_tool(
@@ -70,8 +72,7 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
 
     The call is sent again only if it certainly was not sent, or if the tool is annotated as repeatable.
     """
-    repeatable = backend.repeatable(call.tool)
-    send = call.send if call.check is None else partial(_send_checked, backend, call, call.check)
+    send, repeatable = partial(call.send, backend), backend.repeatable(call.tool)
     try:
         return await _sent(backend, send, call.deadline, begin_by, repeatable=repeatable)
     except BackendTimeout as slow:
@@ -79,13 +80,6 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
             raise  # a limit of its own, which its message names
         own = call.timeout if call.timeout == backend.config.timeout else None
         raise not_answered(backend.config.name, call.tool, own, slow, backend.stderr_tail()) from slow
-
-
-async def _send_checked(
-    backend: Backend, call: Call, check: Check, session: McpSession, left: float
-) -> CallOutcome:
-    check(backend.config.name, backend.tools.get(call.tool))
-    return await call.send(session, left)
 
 
 async def read(backend: Backend, send: Callable[[McpSession, float], Awaitable[_T]], *, timeout: float) -> _T:
