@@ -27,7 +27,7 @@ from gatemini.chain.replay.journals_in_memory import JournalBook
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.model.schema import CompositeTool, Config
-from gatemini.config.session_values import SessionValues, brought
+from gatemini.config.session_values import SessionValues, session_environ
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.embedding import Embedding
 from gatemini.discovery.history import SearchHistory, history_path
@@ -202,7 +202,7 @@ class App:
         redactor.add(loaded.secrets)
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
-        own = None if shared else SessionValues(os.getcwd(), brought(environ, loaded.config))
+        own = None if shared else SessionValues(os.getcwd(), session_environ(environ, loaded.config))
         app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited, own)
         app.files_read = seen
         async with compute_process(), kept_log(app.audit, serving), anyio.create_task_group() as group:
@@ -234,7 +234,7 @@ class App:
         *,
         shared: bool = False,
     ) -> Session:
-        """Start the session of one client, or of clients that share one (`shared`), with the `values` it has brought."""
+        """Start the session of one client, or of clients that share one (`shared`), with its `values`."""
         store = store_of(self.loaded.config.results, shared=shared)
         session = Session(store, self.journals.session(), principal=principal or local("stdio"))
         if self.chain.door is not None:

@@ -9,7 +9,6 @@
   const OF_SETS = /\\[pPqDSW]|\\u\{|[\ud800-\udfff]|\[\^|\[(?:\\[^]|[^\]\\])*?(?:\[|&&|--)/;
   const OF_SETS_BY_CASE = /\[|\\[wbu]|[^\0-\x7f]/;
   const BY_CASE = /\\[pP]\{(?:(?:gc|General_Category)=)?(?:L[ult]\}|Uppercase|Lowercase|Titlecase|Upper\}|Lower\}|ASCII\}|Changes_When_|CW)/;
-
   const NO_WORD_IN_CLASS = /\[(?:\\[^]|[^\]\\])*?\\W/;
 
   function refused(source, flags) {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 import orjson
@@ -92,20 +92,22 @@ class Source(msgspec.Struct, array_like=True):
     path: list[Any]
 
 
-ReadKind = Literal[
-    "plain", "sifted", "paired", "asked", "entered", "called", "looped", "held", "number", "added", "dated",
-    "as number", "as text",
-]  # fmt: skip
+OfAKind = Literal["number", "added", "dated", "as number", "as text"]
+"""Uses of a member that want a kind of value: code calculates with it, adds it to a number, gives it to `new Date`, or
+compares it by `===` with a number or a text."""
+OF_A_KIND: Final[frozenset[OfAKind]] = frozenset(get_args(OfAKind))
+ReadKind = Literal["plain", "sifted", "paired", "asked", "entered", "called", "held", "looped", OfAKind]
+"""What depends on a member that is read: a filter decides by it ("sifted"), two items are compared by it ("paired"), the
+code asks whether it is there ("asked"), reads a member of it next ("entered"), calls it ("called", at the method's
+name; "held": the method looks for text), goes through the value itself by `for … of` ("looped"); else "plain"."""
 
 
 class Read(msgspec.Struct, array_like=True):
-    """A member that code reads from results. `shown` is the text of the code.
+    """A member that code reads from results.
 
-    `kind` is what depends on it: "sifted" where a filter decides by it, "paired" where two items are compared, "asked"
-    where the code asks whether it is there, "entered" where a member of it is read next, "number" where code
-    calculates with it, "added" where it is added to a number, "dated" where `new Date` takes it, "as number" and "as text"
-    where `===` compares it with such a literal, "called" where it is a method (at the method's name), "held" where that looks for text, "looped" where `for … of`
-    goes through the value itself. `member` is empty there, and with "called" where the value is spread or taken apart."""
+    `shown` is the text of the code. `member` is empty with "looped", and with "called" where the value is spread or
+    taken apart.
+    """
 
     line: Whole
     column: Whole

@@ -18,7 +18,7 @@ import anyio
 from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import SandboxError, SessionClosed
 from gatemini_sandbox.limits import MIB, Limits
-from gatemini_sandbox.messages import Settings as CoreSettings
+from gatemini_sandbox.messages import Settings
 from gatemini_sandbox.worker_handle import Lane, ProcessWorker, WorkerHandle
 
 logger = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class Pool:
         """Why the compiled guest cannot be kept on disk, so that every start compiles it; "" when it can."""
         return next((worker.cache_problem for worker in self._workers if worker.ready), "")
 
-    def link_for(self, lane: Lane) -> WorkerHandle:
+    def worker_for(self, lane: Lane) -> WorkerHandle:
         """The least busy process of a kind; a new one, which is still to start, when all are full."""
         with self._lock:
             if self.isolation == "thread":
@@ -152,7 +152,7 @@ class Pool:
         if self._closed:
             raise SessionClosed("the sandbox is closed")
         limits = self.limits
-        settings = CoreSettings(limits, limits.guests + 1, self._cache_dir, self._watched)
+        settings = Settings(limits, limits.guests + 1, self._cache_dir, self._watched)
         if self.isolation == "thread":
             # Imported here because it brings the engine and the parsers into this process.
             embedded = importlib.import_module("gatemini_sandbox.embedded")

@@ -59,7 +59,7 @@ class Session:
         self._wall_seconds = wall_seconds
         self._number = pool.next_number()
         self._limits = pool.limits
-        self._link: WorkerHandle | None = None
+        self._worker: WorkerHandle | None = None
         self._waiting: asyncio.Future[Answer] | None = None
         self._known: set[int] = set()
         self._started = self._over = False
@@ -95,7 +95,7 @@ class Session:
         if worker is not None:
             worker.drop(self._number)
 
-    # -- called by the worker --------------------------------------------------------------------------------
+    # -- called by the worker ------------------------------------------------------------------------------
 
     def answered(self, answer: Answer) -> None:
         waiting = self._waiting
@@ -108,7 +108,7 @@ class Session:
             waiting.set_result(answer)
 
     def lost(self, text: str, *, unread: bool) -> None:
-        self._link = None
+        self._worker = None
         waiting, self._waiting = self._waiting, None
         if waiting is not None and not waiting.done():
             waiting.set_exception(WorkerLost(text, unread=unread))
@@ -134,7 +134,7 @@ class Session:
 
     async def _sent_to_one(self, lane: Lane, start: Start, *, complete: bool) -> Answer:
         """Send the chain to the least busy process; its first answer."""
-        worker = self._link = self._pool.link_for(lane)
+        worker = self._worker = self._pool.worker_for(lane)
         worker.open(self._number, self)  # before it is ready, so that no other chain takes the place
         await self._pool.until_ready(worker)
         return await self._exchange(self._run(start, complete=complete))
@@ -176,11 +176,11 @@ class Session:
             finally:
                 self.queued_seconds += time.monotonic() - since
         try:
-            if self._link is None:
+            if self._worker is None:
                 raise WorkerLost(GONE, unread=True)
             waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             self._waiting = waiting
-            self._link.send(request)
+            self._worker.send(request)
             return await waiting
         finally:
             self._waiting = None
@@ -225,7 +225,7 @@ class Session:
     def _leave(self) -> WorkerHandle | None:
         self._over = True
         self._pool.held.pop(self._number, None)
-        worker, self._link = self._link, None
+        worker, self._worker = self._worker, None
         return worker
 
     def _check(self, answer: Stepped) -> None:

@@ -72,6 +72,4 @@ def test_a_client_without_a_variable_gets_the_reason(home: Home) -> None:
     lacking.greet()
     answer = lacking.answer(lacking.call("token.tells"))["result"]
     assert answer["isError"] is True
-    assert (
-        "token needs the variable TOKEN of its client, which has brought none" in answer["content"][0]["text"]
-    )
+    assert "token needs the variable TOKEN of its client, which has none" in answer["content"][0]["text"]

@@ -193,6 +193,7 @@ RIGHT = [
     ROWS + "return rows.filter((r) => r.id === 1 && r.name === 'x').length;",
     "const get = async (id) => (await demo.echo({ id })).note;\nreturn [(await get(1)) ?? 0, (await get(2)) ?? 0];",
     ROWS + "return rows.map((r) => r.id).sort();",
+    "return '[done] ' + [2, 10].sort().join();",
     ROWS + "return Math.max(...rows.map((r) => r.id));",
     ROWS + "for (const at in rows) console.log(at.length);\nreturn 1;",
     ROWS + "rows.map((r) => { console.log(r.id) });\nreturn 1;",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 
 from gatemini.backends.actor import Backend
+from gatemini.backends.calls.failures import no_backend
 from gatemini.backends.dedicated.instances import Instances
 from gatemini.backends.snapshot import measure_memory, status_of
 from gatemini.backends.status import BackendStatus, State
 from gatemini.config.model.schema import BackendConfig, HealthConfig
-from gatemini.errors import BackendNotFound
 
 NO_SESSION = ""
 """The owner of a registered backend whose session has ended: it is being stopped."""
@@ -86,8 +85,5 @@ class BackendTable:
     def _find(self, name: str) -> Backend:
         backend = self._backends.get(name)
         if backend is None:
-            known = sorted(self.configured())
-            close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
-            raise BackendNotFound(f"there is no backend {name!r}", hint=hint)
+            raise no_backend(name, sorted(self.configured()))
         return backend

@@ -342,7 +342,8 @@ class McpSession:
     def _notification(self, method: str, params: Json, caller: Caller | None) -> None:
         if method == _CHANGED:
             self.changed.set()
-            self._listed = anyio.Event() if self._listed.is_set() else self._listed
+            if self._listed.is_set():
+                self._listed = anyio.Event()
         elif method in _OFFERS_CHANGED:
             self.offers_changed.set()
         elif method in _FOR_CLIENTS:

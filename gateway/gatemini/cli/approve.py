@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gatemini.cli import shell
-from gatemini.errors import DaemonRefused, InvalidRequest
+from gatemini.cli.running_daemon import ask_daemon, own_places, require_sockets
+from gatemini.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from gatemini.proxy.places import Place
@@ -27,11 +28,12 @@ class Open(NamedTuple):
     """One open approval and the gateway that waits for it."""
 
     place: Place
-    told: dict[str, Any]
+    row: dict[str, Any]
+    """What the gateway says of it: id, session, chain, text, …"""
 
     @property
     def group(self) -> tuple[str, str]:
-        return self.told["session"], self.told["chain"]
+        return self.row["session"], self.row["chain"]
 
 
 def approve(
@@ -48,43 +50,26 @@ def approve(
     found, reached = _opened(places, watch=False, whole=whole)
     if not ids:
         return _list(found, reached, as_json=as_json)
-    if whole:
-        _show([_named(found, ident) for ident in ids])
-        return shell.OK
     chosen = [_named(found, ident) for ident in ids]
+    if whole:
+        _show(chosen)
+        return shell.OK
     decided = [_decide(each, granted=not deny) for each in chosen]
     if as_json:
         shell.emit({"ok": True, "denied" if deny else "approved": decided})
     else:
-        for told in decided:
-            shell.say(f"{'denied' if deny else 'approved'} {told['id']}: {told['text']}")
+        for row in decided:
+            shell.say(f"{'denied' if deny else 'approved'} {row['id']}: {row['text']}")
     return shell.OK
 
 
 def _places(config: Path | None) -> list[Place]:
     """The daemon of this configuration, its HTTP servers, and the gateways that serve one client without it."""
-    from gatemini.daemon.client import all_places
     from gatemini.daemon.console import direct_places
-    from gatemini.proxy.places import PlaceRefused, config_file, place_of
 
-    if sys.platform == "win32":
-        raise DaemonRefused("approvals need Unix sockets, which this system has not")
-    environ = dict(os.environ)
-    try:
-        place = place_of(config_file(str(config) if config else None, environ), environ)
-    except PlaceRefused as refused:
-        raise DaemonRefused(str(refused)) from None
-    servers = [each for each in all_places(environ) if each.key.startswith(f"{place.key}-")]
-    return [place, *servers, *direct_places(place)]
-
-
-def _ask(place: Place, command: str, **arguments: Any) -> dict[str, Any] | None:
-    from gatemini.daemon.client import Unanswered, ask
-
-    try:
-        return ask(place, command, **arguments)
-    except Unanswered as silent:
-        raise DaemonRefused(str(silent)) from None
+    require_sockets("approvals")
+    places = own_places(config)
+    return [*places, *direct_places(places[0])]
 
 
 def _opened(places: Sequence[Place], *, watch: bool, whole: bool) -> tuple[list[Open], bool]:
@@ -92,17 +77,17 @@ def _opened(places: Sequence[Place], *, watch: bool, whole: bool) -> tuple[list[
     found: list[Open] = []
     reached = False
     for place in places:
-        told = _ask(place, "approvals", watch=watch, whole=whole)
-        if told is None:
+        answer = ask_daemon(place, "approvals", hint=None, watch=watch, whole=whole)
+        if answer is None:
             continue
         reached = True
-        found += [Open(place, each) for each in told.get("approvals", ())]
+        found += [Open(place, row) for row in answer.get("approvals", ())]
     return sorted(found, key=lambda each: each.group), reached
 
 
 def _list(found: list[Open], reached: bool, *, as_json: bool) -> int:
     if as_json:
-        shell.emit({"approvals": [each.told for each in found]})
+        shell.emit({"approvals": [each.row for each in found]})
     elif found:
         _show(found)
         shell.note("approve with `gatemini approve ID`, deny with `gatemini approve ID --deny`")
@@ -114,21 +99,21 @@ def _list(found: list[Open], reached: bool, *, as_json: bool) -> int:
 
 
 def _show(found: Sequence[Open]) -> None:
-    """Print approvals; those of one chain stand under one heading, with numbers."""
+    """Print approvals; those of one chain have one heading, with numbers."""
     for _, group in groupby(found, key=lambda each: each.group):
         calls = list(group)
-        chain = calls[0].told["chain"] or "a call"
-        waits = "waits" if any(each.told["waiting"] for each in calls) else "ended, and can be resumed"
+        chain = calls[0].row["chain"] or "a call"
+        waits = "waits" if any(each.row["waiting"] for each in calls) else "ended, and can be resumed"
         shell.say(f"{chain} {waits}:")
         for number, each in enumerate(calls, 1):
-            shell.say(f"{number}. {each.told['id']}: {each.told['text']}")
-            if not each.told["complete"]:
-                shell.say(f"  all of it: gatemini approve {each.told['id']} --whole")
+            shell.say(f"{number}. {each.row['id']}: {each.row['text']}")
+            if not each.row["complete"]:
+                shell.say(f"  all of it: gatemini approve {each.row['id']} --whole")
 
 
 def _named(found: Sequence[Open], ident: str) -> Open:
     for each in found:
-        if each.told["id"] == ident:
+        if each.row["id"] == ident:
             return each
     raise InvalidRequest(
         f"there is no open approval {ident}",
@@ -138,18 +123,19 @@ def _named(found: Sequence[Open], ident: str) -> Open:
 
 def _decide(each: Open, *, granted: bool) -> dict[str, Any]:
     """Decide about the arguments that were listed. Raises InvalidRequest where that has no effect."""
-    told = _ask(
+    answer = ask_daemon(
         each.place,
         "approve",
-        id=each.told["id"],
-        arguments_sha256=each.told["arguments_sha256"],
+        hint=None,
+        id=each.row["id"],
+        arguments_sha256=each.row["arguments_sha256"],
         granted=granted,
     )
-    if told is None:
+    if answer is None:
         raise InvalidRequest("the gateway has ended")
-    if not told["ok"]:
-        raise InvalidRequest(told["error"])
-    decided: dict[str, Any] = told["approval"]
+    if not answer["ok"]:
+        raise InvalidRequest(answer["error"])
+    decided: dict[str, Any] = answer["approval"]
     return decided
 
 
@@ -163,7 +149,7 @@ def _watch(config: Path | None, *, whole: bool) -> int:
     later: set[str] = set()
     while True:
         found, _ = _opened(_places(config), watch=True, whole=whole)
-        new = [each for each in found if each.told["id"] not in later]
+        new = [each for each in found if each.row["id"] not in later]
         if not new:
             if lines.ended:
                 return shell.OK
@@ -178,7 +164,7 @@ def _watch(config: Path | None, *, whole: bool) -> int:
             return shell.OK
         chosen = _chosen(answer, len(calls))
         if chosen is None:
-            later.update(each.told["id"] for each in calls)
+            later.update(each.row["id"] for each in calls)
             continue
         for number, each in enumerate(calls, 1):
             _decide_shown(each, granted=number in chosen)
@@ -186,13 +172,13 @@ def _watch(config: Path | None, *, whole: bool) -> int:
 
 def _answer(lines: _Lines, config: Path | None, calls: Sequence[Open]) -> str | None:
     """The line that a person types; meanwhile the gateways see that the console is watched. None at the end of stdin."""
-    shown = {each.told["id"] for each in calls}
+    shown = {each.row["id"] for each in calls}
     while (line := lines.next()) is None:
         if lines.ended:
             return None
         lines.wait(LOOK_SECONDS)
         found, _ = _opened(_places(config), watch=True, whole=False)
-        if not shown & {each.told["id"] for each in found}:
+        if not shown & {each.row["id"] for each in found}:
             shell.say("decided elsewhere")
             return ""
     return line
@@ -217,18 +203,18 @@ def _decide_shown(each: Open, *, granted: bool) -> None:
     except InvalidRequest as refused:
         shell.say(refused.text())
     else:
-        shell.say(f"{'approved' if granted else 'denied'} {each.told['id']}")
+        shell.say(f"{'approved' if granted else 'denied'} {each.row['id']}")
 
 
 class _Lines:
-    """Lines of stdin, read without blocking for longer than asked."""
+    """Lines of stdin, read without blocking for longer than a given time."""
 
     def __init__(self) -> None:
         self.ended = False
         self._data = b""
 
     def wait(self, seconds: float) -> None:
-        """Wait until there is something to read, at most so long."""
+        """Wait until there is something to read, at most that long."""
         if self.ended:
             time.sleep(seconds)
             return

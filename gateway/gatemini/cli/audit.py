@@ -79,11 +79,11 @@ def _show_report(report: Report, anchors: int) -> None:
         shell.say(f"not sealed: {name}: its gateway is running, was killed, or the end was cut")
     for head in report.heads:
         shell.say(f"head of {head.instance}: record {head.seq}, {head.hash}")
-    told = f"{counted(report.records, 'record')} in {counted(report.files, 'file')}, {counted(anchors, 'anchor')}"
+    read = f"{counted(report.records, 'record')} in {counted(report.files, 'file')}, {counted(anchors, 'anchor')}"
     verdict = (
         f"{counted(len(report.findings), 'finding')}, the first one above" if report.findings else "sound"
     )
-    shell.say(f"{told}: {verdict}")
+    shell.say(f"{read}: {verdict}")
 
 
 def show(

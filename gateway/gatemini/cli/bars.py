@@ -27,7 +27,7 @@ def bar_of_savings(sent: int, before: int, full: int) -> str:
 
 
 def moment(written: str) -> str:
-    """A time as it stands in a record, for people, to the second."""
+    """The time of a record for people, to the second."""
     return written[:19].replace("T", " ")
 
 

@@ -12,7 +12,7 @@ _GLOBAL = ("--direct", "--config", "--json", "--version", "--help")
 
 
 class Words(NamedTuple):
-    """What may follow a command: groups' subcommands and values, options, and whether files may."""
+    """The line of help of a command, and what may follow it: subcommands or values, and options."""
 
     about: str
     values: tuple[str, ...]

@@ -15,6 +15,7 @@ from gatemini.text.shorten import counted
 if TYPE_CHECKING:
     from gatemini.config.load import Loaded
     from gatemini.config.model.schema import BackendConfig, Config
+    from gatemini.config.problems import Problem
 
 
 def check(*, config: Path | None, as_json: bool) -> int:
@@ -28,44 +29,43 @@ def check(*, config: Path | None, as_json: bool) -> int:
             raise  # the file as a whole cannot be read
         return _refused(error, config, as_json)
     if as_json:
-        shell.emit(
-            {
-                "ok": not loaded.errors,
-                "source": str(loaded.source) if loaded.source else None,
-                "backends": list(loaded.config.backends),
-                "disabled": dict(loaded.disabled),
-                "absent_programs": _absent_programs(loaded),
-                "problems": [problem.to_json() for problem in loaded.problems],
-            }
-        )
+        shell.emit(_as_json(loaded))
     else:
         _show_findings(loaded)
     return shell.FAILED if loaded.errors else shell.OK
 
 
+def _as_json(loaded: Loaded) -> dict[str, Any]:
+    return {
+        "ok": not loaded.errors,
+        "source": str(loaded.source) if loaded.source else None,
+        "backends": list(loaded.config.backends),
+        "disabled": dict(loaded.disabled),
+        "absent_programs": _absent_programs(loaded),
+        "problems": [problem.to_json() for problem in loaded.problems],
+    }
+
+
 def _refused(error: ConfigError, config: Path | None, as_json: bool) -> int:
     """Show the findings of a configuration that no gateway starts with, as those of others are shown."""
     from gatemini.config.documents.find import find_config
+    from gatemini.config.load import Loaded
+    from gatemini.config.model.schema import Config
     from gatemini.config.problems import Problem
 
-    found: list[dict[str, Any]] = (error.details or {})["problems"]
-    source = find_config(config, os.environ, config_directory())
+    problems = tuple(Problem(**row) for row in (error.details or {})["problems"])
+    refused = Loaded(Config(), problems, source=find_config(config, os.environ, config_directory()))
     if as_json:
-        shell.emit(
-            {
-                "ok": False,
-                "source": str(source),
-                "backends": [],
-                "disabled": {},
-                "absent_programs": {},
-                "problems": found,
-            }
-        )
+        shell.emit(_as_json(refused))
         return shell.FAILED
-    for problem in found:
-        shell.say(f"{problem['severity']}: {Problem(**problem).text()}")
-    shell.say(f"{source}: no gateway starts with it")
+    _show_problems(problems)
+    shell.say(f"{refused.source}: no gateway starts with it")
     return shell.FAILED
+
+
+def _show_problems(problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        shell.say(f"{problem.severity}: {problem.text()}")
 
 
 def _show_findings(loaded: Loaded) -> None:
@@ -74,8 +74,7 @@ def _show_findings(loaded: Loaded) -> None:
             f"no configuration file at {config_directory() / 'config.yaml'}: the demo backends would be served"
         )
         return
-    for problem in loaded.problems:
-        shell.say(f"{problem.severity}: {problem.text()}")
+    _show_problems(loaded.problems)
     absent = _absent_programs(loaded)
     for name, reason in absent.items():
         shell.say(f"warning: {loaded.origins[name]}: backends.{name}: {reason}")
@@ -94,7 +93,7 @@ def _show_findings(loaded: Loaded) -> None:
 
 
 def _absent_programs(loaded: Loaded) -> dict[str, str]:
-    """Backends that cannot start here, since their program or module is not on this machine, each with why."""
+    """Backends that cannot start here, since their program or module is not on this machine, each with the reason."""
     from gatemini.config.model.cli_template import words_of
     from gatemini.config.session_values import SessionValues, for_session
     from gatemini.errors import BackendStopped

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.config.model.durations import parse_duration
+from gatemini.cli.running_daemon import ask_daemon, own_place, own_places, require_sockets
 from gatemini.errors import DaemonRefused
 from gatemini.text.shorten import counted
 
@@ -27,34 +27,17 @@ FOLLOW_SECONDS = 0.2
 def _places(config: Path | None, *, every: bool) -> list[Place]:
     """The places of one configuration, its daemon's first, or all with a socket. Raises DaemonRefused."""
     from gatemini.daemon.client import all_places
-    from gatemini.proxy.places import PlaceRefused, config_file, place_of
 
-    if sys.platform == "win32":
-        raise DaemonRefused("daemons need Unix sockets, which this system has not")
-    environ = dict(os.environ)
-    try:
-        if every:
-            return list(all_places(environ))
-        own = place_of(config_file(str(config) if config else None, environ), environ)
-        servers = [place for place in all_places(environ) if place.key.startswith(f"{own.key}-")]
-        return [own, *servers]
-    except PlaceRefused as refused:
-        raise DaemonRefused(str(refused)) from None
-
-
-def _ask(place: Place, command: str, **arguments: Any) -> dict[str, Any] | None:
-    from gatemini.daemon.client import Unanswered, ask
-
-    try:
-        return ask(place, command, **arguments)
-    except Unanswered as silent:
-        raise DaemonRefused(str(silent), hint="`gatemini logs` shows what it did last") from None
+    if not every:
+        return own_places(config)
+    require_sockets()
+    return list(all_places(os.environ))
 
 
 def status(*, config: Path | None, every: bool, as_json: bool) -> int:
     """Show the running daemon of this configuration, or all daemons of this user."""
     places = _places(config, every=every)
-    found = [answer for place in places if (answer := _ask(place, "status")) is not None]
+    found = [answer for place in places if (answer := ask_daemon(place, "status")) is not None]
     if as_json:
         shell.emit({"daemons": found})
     elif found:
@@ -75,7 +58,7 @@ def _show(answer: dict[str, Any]) -> None:
         config += " (the file has changed, and is not in force)"
     minutes, seconds = divmod(round(answer["uptime_seconds"]), 60)
     rss = answer["rss_bytes"] / (1 << 20)
-    shell.say(f"{config}")
+    shell.say(config)
     shell.say(
         f"  {answer['state']}: process {answer['pid']}, version {version}, {minutes} min {seconds} s, {rss:.0f} MB"
     )
@@ -116,7 +99,7 @@ def stop(*, config: Path | None, every: bool, now: bool, as_json: bool) -> int:
 
     stopped: list[dict[str, Any]] = []
     for place in _places(config, every=every):
-        answer = _ask(place, "stop", now=now)
+        answer = ask_daemon(place, "stop", now=now)
         if answer is None:
             continue
         lock = ended(place, _longest_stop(answer))
@@ -140,8 +123,8 @@ def _longest_stop(answer: dict[str, Any]) -> float:
 
 def restart(*, config: Path | None, now: bool, as_json: bool) -> int:
     """Stop the daemon and start a new one; clients stay connected."""
-    place = _places(config, every=False)[0]
-    before = _ask(place, "restart", now=now)
+    place = own_place(config)
+    before = ask_daemon(place, "restart", now=now)
     after = _next_daemon(place, config, before)
     if after is None:
         raise DaemonRefused("the daemon did not start again", hint="`gatemini logs` says why")
@@ -151,7 +134,7 @@ def restart(*, config: Path | None, now: bool, as_json: bool) -> int:
 
 
 def _next_daemon(place: Place, config: Path | None, before: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The status of the daemon after the one of this answer, once it serves; started here unless a client starts it."""
+    """Wait until another daemon than that of `before` serves, and return its status; starts one unless a client does."""
     from gatemini.proxy.places import config_file, spawn_daemon, take_lock
 
     environ = dict(os.environ)
@@ -167,7 +150,7 @@ def _next_daemon(place: Place, config: Path | None, before: dict[str, Any] | Non
                 return None
             started = True
         try:
-            answer = _ask(place, "status", environ=environ)
+            answer = ask_daemon(place, "status", environ=environ)
         except DaemonRefused:
             answer = None  # it ended while it was asked
         if answer and answer["state"] == "serving" and answer["pid"] != (before and before["pid"]):
@@ -187,7 +170,7 @@ def logs(
     as_json: bool,
 ) -> int:
     """Print the log of the daemon of this configuration, or what a backend wrote to stderr."""
-    place = _places(config, every=False)[0]
+    place = own_place(config)
     if level is not None:
         return _set_level(place, *level, seconds, as_json)
     path = Path(place.stderr(backend) if backend else place.log)
@@ -225,7 +208,7 @@ def _no_log(place: Place, path: Path, backend: str | None) -> DaemonRefused:
         return DaemonRefused(
             f"there is no log of a daemon: {path}", hint="none has run with this configuration"
         )
-    answer = _ask(place, "status")
+    answer = ask_daemon(place, "status")
     if answer is None:
         return DaemonRefused(f"no daemon runs, and none has left a log of {backend}")
     names = [each["name"] for each in answer.get("backends", ())]
@@ -235,7 +218,7 @@ def _no_log(place: Place, path: Path, backend: str | None) -> DaemonRefused:
 
 
 def _set_level(place: Place, part: str, level: str, seconds: float, as_json: bool) -> int:
-    answer = _ask(place, "level", part=part, level=level, lasting=seconds)
+    answer = ask_daemon(place, "level", part=part, level=level, lasting=seconds)
     if answer is None:
         raise DaemonRefused("no daemon runs", hint="a client that starts `gatemini` starts one")
     if not answer["ok"]:
@@ -252,13 +235,6 @@ def _part_and_level(text: str) -> tuple[str, str]:
     if not equals or level not in ("debug", "info", "warning", "error"):
         raise ArgumentTypeError(f"{text}: PART=debug, info, warning or error")
     return part, level
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(str(parse_duration(text)))
-    except (ValueError, TypeError):
-        raise ArgumentTypeError(f"{text}: a time such as 30s, 10m or 1h") from None
 
 
 _EVERY = shell.argument("--all", dest="every", action="store_true", help="every daemon of this user")
@@ -279,7 +255,12 @@ COMMANDS = (
                 help="print nothing: log backend.NAME, or a part of the daemon, at debug, info, warning or error",
             ),
             shell.argument(
-                "--for", dest="seconds", type=_seconds, default=600.0, metavar="TIME", help="of --level: 10m"
+                "--for",
+                dest="seconds",
+                type=shell.duration("a time such as 30s, 10m or 1h"),
+                default=600.0,
+                metavar="TIME",
+                help="of --level: 10m",
             ),
             shell.argument(
                 "--follow", "-f", action="store_true", help="go on with what is written from now on"

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
-import sys
 
 from gatemini.cli import shell
-from gatemini.errors import DaemonRefused
+from gatemini.cli.running_daemon import require_sockets
 
 
 def demo(*, clients: int | None, as_json: bool) -> int:
     """Search, look at a tool, run a chain over three backends, and count what it saved."""
     if clients is not None:
-        if sys.platform == "win32":
-            raise DaemonRefused("daemons need Unix sockets, which this system has not")
+        require_sockets()
         from gatemini.cli.demo_clients import compare
 
         return compare(clients, as_json=as_json)

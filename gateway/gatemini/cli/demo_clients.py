@@ -150,7 +150,7 @@ def _prepared(folder: Path) -> tuple[dict[str, str], Path]:
 
 
 def _daemon(place: Place) -> Callable[[str], int | None]:
-    """Return what asks the daemon something and returns its process id."""
+    """Return a function that sends the daemon a command and returns its process id."""
 
     def asked(command: str) -> int | None:
         answer = ask(place, command, now=True)

@@ -73,7 +73,7 @@ def take_over(
 
 
 def kept_in_store(store: SecretStore) -> Callable[[str, str, bool], str]:
-    """Return what keeps a secret in the store and returns its reference."""
+    """Return a function that stores a secret and returns its reference."""
 
     def keep(name: str, value: str, _is_end: bool) -> str:
         store.put(name, value)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from gatemini.config.clients.client_file import ClientFile
     from gatemini.config.clients.installing import Change
 
-_GEMINI = {"gemini": "gemini-cli"}
+_NAMES = {install.client: name for name, install in INSTALLS.items()}
+"""The names of clients in CLIENT_FILES, which `import` takes, with those here."""
 
 
 def install(
@@ -89,8 +90,8 @@ def uninstall(
 
 
 def _chosen(command: str, clients: Sequence[str], every: bool, scope: str, *, written: bool) -> list[str]:
-    """The clients of a command; with `--all` those that are here, or (`written`) whose file has our entry."""
-    names = list(dict.fromkeys(_GEMINI.get(name, name) for name in clients))
+    """The clients of a command; with `--all` those found here, or with `written` those with our entry in their file."""
+    names = list(dict.fromkeys(_NAMES.get(name, name) for name in clients))
     if unknown := [name for name in names if name not in INSTALLS]:
         raise shell.UsageError(f"there is no client {unknown[0]}: {', '.join(INSTALLS)}")
     if every:
@@ -259,7 +260,7 @@ def _uninstall(name: str, file: ClientFile, *, restore: bool, dry_run: bool, for
 
 
 def _apply(file: ClientFile, data: bytes | None, change: Change) -> None:
-    """Write, or remove a file that an install had made; a backup that holds nothing more is removed."""
+    """Write the file, or remove one that an install had made; remove a backup that holds nothing else."""
     from gatemini.config.clients.client_file import replace
 
     if change.status == "absent":

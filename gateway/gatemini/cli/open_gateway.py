@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from gatemini.cli.shell import note
-from gatemini.config.documents.find import config_directory
+from gatemini.cli.shell import note, note_no_configuration
 from gatemini.errors import GateminiError
 
 if TYPE_CHECKING:
@@ -75,9 +74,7 @@ def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def note_problems(loaded: Loaded) -> None:
     """Errors of the configuration in short; `gatemini config check` has them in full."""
     if loaded.source is None:
-        note(
-            f"no configuration file ({config_directory() / 'config.yaml'}): using the embedded demo backends"
-        )
+        note_no_configuration()
     for name, reason in loaded.unusable.items():
         note(f"backend {name} is disabled: {reason}")
     noted = tuple(f"backends.{name}" for name in loaded.disabled)

@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.cli.shell import NO_DAEMON, parsed, texts
-from gatemini.config.model.durations import parse_duration
 from gatemini.text.escape import visible
 
 if TYPE_CHECKING:
@@ -29,13 +27,11 @@ _PAIR = re.compile(r"[A-Za-z_][\w.-]*=")
 """The beginning of `key=value`."""
 _KEPT = re.compile(r"\bres_\w|@resume")
 """A handle or a re-run: both end with the gateway of this command."""
+_seconds = shell.duration("500ms to 10m")
 
 
 def _milliseconds(text: str) -> int:
-    try:
-        return round(float(str(parse_duration(text))) * 1000)
-    except ValueError:
-        raise ArgumentTypeError(f"{text}: 500ms to 10m") from None
+    return round(_seconds(text) * 1000)
 
 
 def run(*, file: Path, intent: str | None, **options: Any) -> int:

@@ -1,4 +1,4 @@
-"""What a command asks of the daemon of its configuration, where one runs."""
+"""What commands ask of the daemon of their configuration: where it is reached, its state, calls and searches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gatemini.cli.shell import note
-from gatemini.config.documents.find import config_directory
+from gatemini.cli import shell
 from gatemini.errors import DaemonRefused
 
 if TYPE_CHECKING:
@@ -17,7 +16,44 @@ if TYPE_CHECKING:
 
 SEARCH_SECONDS = 90.0
 """The longest a search waits for backends and for a model that the daemon still loads."""
-NO_CONFIGURATION = "no configuration file ({}): using the embedded demo backends"
+SHOWS_LOG = "`gatemini logs` shows what it did last"
+
+
+def require_sockets(what: str = "daemons") -> None:
+    """Raise DaemonRefused on a system without Unix sockets."""
+    if sys.platform == "win32":
+        raise DaemonRefused(f"{what} need Unix sockets, which this system has not")
+
+
+def own_place(config: Path | None) -> Place:
+    """The place of the daemon of this configuration. Raises DaemonRefused."""
+    from gatemini.proxy.places import PlaceRefused
+
+    require_sockets()
+    try:
+        return _place_and_file(config)[0]
+    except PlaceRefused as refused:
+        raise DaemonRefused(str(refused)) from None
+
+
+def own_places(config: Path | None) -> list[Place]:
+    """The place of the daemon of this configuration, then those of its HTTP servers. Raises DaemonRefused."""
+    from gatemini.daemon.client import all_places
+
+    own = own_place(config)
+    return [own, *(place for place in all_places(os.environ) if place.key.startswith(f"{own.key}-"))]
+
+
+def ask_daemon(
+    place: Place, command: str, *, hint: str | None = SHOWS_LOG, **arguments: Any
+) -> dict[str, Any] | None:
+    """The answer of the daemon of a place, None where none runs. Raises DaemonRefused."""
+    from gatemini.daemon.client import Unanswered, ask
+
+    try:
+        return ask(place, command, **arguments)
+    except Unanswered as silent:
+        raise DaemonRefused(str(silent), hint=hint) from None
 
 
 def daemon_call(
@@ -29,47 +65,51 @@ def daemon_call(
     on_call: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any] | None:
     """The result of a meta-tool by the running daemon, None where none runs. Raises DaemonRefused."""
-    from gatemini.daemon.client import Unanswered, call_tool
+    from gatemini.daemon.client import call_tool
 
-    place, file = _place(config)
-    if place is None or not os.path.exists(place.sock):
-        return None
-    try:
-        answer = call_tool(place, name, arguments, environ=os.environ, whole=whole, on_call=on_call)
-    except Unanswered as silent:
-        raise DaemonRefused(str(silent), hint="`gatemini logs` shows what it did last; --no-daemon") from None
-    if answer is not None and file is None:
-        note(NO_CONFIGURATION.format(config_directory() / "config.yaml"))
-    return answer
+    def send(place: Place) -> dict[str, Any] | None:
+        return call_tool(place, name, arguments, environ=os.environ, whole=whole, on_call=on_call)
+
+    return _by_daemon(config, send)
 
 
 def daemon_search(config: Path | None, arguments: dict[str, Any]) -> dict[str, Any] | None:
     """The results of a search by the running daemon; None where none runs, or one of a version without search."""
-    from gatemini.daemon.client import Unanswered, ask
+    from gatemini.daemon.client import ask
 
-    place, file = _place(config)
-    if place is None or not os.path.exists(place.sock):
+    def send(place: Place) -> dict[str, Any] | None:
+        answer = ask(place, "search", environ=os.environ, seconds=SEARCH_SECONDS, **arguments)
+        return answer if answer is not None and answer.pop("ok", False) else None
+
+    return _by_daemon(config, send)
+
+
+def _by_daemon(config: Path | None, send: Callable[[Place], dict[str, Any] | None]) -> dict[str, Any] | None:
+    """The answer of the running daemon to what is sent to its place; None where no daemon can run or none does."""
+    from gatemini.daemon.client import Unanswered
+    from gatemini.proxy.places import PlaceRefused
+
+    if sys.platform == "win32":
         return None
     try:
-        answer = ask(place, "search", environ=os.environ, seconds=SEARCH_SECONDS, **arguments)
-    except Unanswered as silent:
-        raise DaemonRefused(str(silent), hint="`gatemini logs` shows what it did last; --no-daemon") from None
-    if answer is None or not answer.pop("ok", False):
+        place, file = _place_and_file(config)
+    except PlaceRefused:
         return None
-    if file is None:
-        note(NO_CONFIGURATION.format(config_directory() / "config.yaml"))
+    if not os.path.exists(place.sock):
+        return None
+    try:
+        answer = send(place)
+    except Unanswered as silent:
+        raise DaemonRefused(str(silent), hint=f"{SHOWS_LOG}; --no-daemon") from None
+    if answer is not None and file is None:
+        shell.note_no_configuration()
     return answer
 
 
-def _place(config: Path | None) -> tuple[Place | None, str | None]:
-    """The place of the daemon of this configuration, and the file of that; (None, …) where there can be none."""
-    from gatemini.proxy.places import PlaceRefused, config_file, place_of
+def _place_and_file(config: Path | None) -> tuple[Place, str | None]:
+    """The place of the daemon of this configuration, and its file. Raises PlaceRefused."""
+    from gatemini.proxy.places import config_file, place_of
 
-    if sys.platform == "win32":
-        return None, None
     environ = dict(os.environ)
     file = config_file(str(config) if config else None, environ)
-    try:
-        return place_of(file, environ), file
-    except PlaceRefused:
-        return None, file
+    return place_of(file, environ), file

@@ -14,7 +14,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from gatemini.config.documents.find import check_file, config_directory, find_config
+from gatemini.config.documents.find import CONFIG_FILE, check_file, config_directory, find_config
+from gatemini.config.model.durations import seconds_of
 from gatemini.errors import GateminiError, InternalError, InvalidRequest
 
 if TYPE_CHECKING:
@@ -65,6 +66,18 @@ def between(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def duration(allowed: str) -> Callable[[str], float]:
+    """An argument type: a duration in seconds; an error says what is `allowed`."""
+
+    def seconds(text: str) -> float:
+        try:
+            return seconds_of(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text}: {allowed}") from None
+
+    return seconds
 
 
 def limit(most: int, default: int, text: str) -> Argument:
@@ -176,6 +189,11 @@ def say(text: str) -> None:
 def note(text: str) -> None:
     """A line beside the result, on stderr: progress, hints, assumptions."""
     sys.stderr.write(text + "\n")
+
+
+def note_no_configuration() -> None:
+    """Note that the embedded demo backends are used, where there is no configuration file."""
+    note(f"no configuration file ({config_directory() / CONFIG_FILE}): using the embedded demo backends")
 
 
 def source_text(file: Path) -> str:

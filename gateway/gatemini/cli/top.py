@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
+from gatemini.cli.running_daemon import ask_daemon, own_place
 from gatemini.errors import DaemonRefused
 from gatemini.text.escape import visible
 from gatemini.text.shorten import counted
@@ -58,7 +59,11 @@ def sample(status: dict[str, Any], before: Sample | None, now: float) -> Sample:
 
 def top(*, interval: float, count: int | None, config: Path | None, as_json: bool) -> int:
     """Show sessions, backends, calls a second, p95, tokens saved and errors, until interrupted."""
-    ask = _asker(config)
+    place = own_place(config)
+
+    def ask() -> dict[str, Any] | None:
+        return ask_daemon(place, "status")
+
     first = ask()
     if first is None:
         raise DaemonRefused("no daemon runs", hint="a client that starts `gatemini` starts one")
@@ -84,28 +89,6 @@ def top(*, interval: float, count: int | None, config: Path | None, as_json: boo
     return shell.OK
 
 
-def _asker(config: Path | None) -> Any:
-    """Return what asks the daemon of this configuration for its status."""
-    from gatemini.daemon.client import Unanswered, ask
-    from gatemini.proxy.places import PlaceRefused, config_file, place_of
-
-    if sys.platform == "win32":
-        raise DaemonRefused("daemons need Unix sockets, which this system has not")
-    environ = dict(os.environ)
-    try:
-        place = place_of(config_file(str(config) if config else None, environ), environ)
-    except PlaceRefused as refused:
-        raise DaemonRefused(str(refused)) from None
-
-    def status() -> dict[str, Any] | None:
-        try:
-            return ask(place, "status")
-        except Unanswered as silent:
-            raise DaemonRefused(str(silent), hint="`gatemini logs` shows what it did last") from None
-
-    return status
-
-
 def line(found: Sample) -> str:
     """One sample as a line."""
     load, status = found.load, found.status
@@ -120,7 +103,7 @@ def line(found: Sample) -> str:
     )
 
 
-def _live(ask: Any, first: Sample, interval: float, count: int | None) -> int:
+def _live(ask: Callable[[], dict[str, Any] | None], first: Sample, interval: float, count: int | None) -> int:
     """Redraw the view until interrupted; a daemon that ends is waited for."""
     from rich.live import Live
 
@@ -213,24 +196,17 @@ def _backends(backends: Any) -> Any:
     return table
 
 
-def _interval(text: str) -> float:
-    from argparse import ArgumentTypeError
-
-    from gatemini.config.model.durations import parse_duration
-
-    try:
-        return float(str(parse_duration(text)))
-    except ValueError:
-        raise ArgumentTypeError(f"{text}: a time such as 500ms, 1s or 1m") from None
-
-
 COMMANDS = (
     shell.Command(
         "top",
         top,
         [
             shell.argument(
-                "--interval", type=_interval, default=1.0, metavar="TIME", help="between two looks: 1s"
+                "--interval",
+                type=shell.duration("a time such as 500ms, 1s or 1m"),
+                default=1.0,
+                metavar="TIME",
+                help="between two looks: 1s",
             ),
             shell.argument(
                 "--count", type=shell.between(1, 1_000_000), metavar="N", help="end after N looks"

@@ -287,9 +287,9 @@ class _Work:
         if not isinstance(names, list) or not isinstance(env, dict):
             return
         environ, process = self.builder.environ, self.builder.process
-        brought = [name for name in names if name in self.builder.session_env]
-        expanded["inherit_env"] = [name for name in names if name not in brought]
-        for name in brought:
+        of_session = [name for name in names if name in self.builder.session_env]
+        expanded["inherit_env"] = [name for name in names if name not in of_session]
+        for name in of_session:
             env.setdefault(name, marker(name, ""))
             self.of_session.add(("env", name))
         for name in expanded["inherit_env"]:

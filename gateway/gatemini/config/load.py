@@ -34,7 +34,6 @@ from gatemini.processes.own_files import others_may_write
 
 _PROGRAM_TOKENS = ("VAULT_TOKEN", "BWS_ACCESS_TOKEN", "OP_SERVICE_ACCOUNT_TOKEN")
 """Variables that the preset programs log in with: hidden, since a program may print its token in an error."""
-"""Beside the configuration: what was approved of each server."""
 _INCLUDABLE = ("aliases", "backends", "composite_tools")
 _MAX_INCLUDES = 32
 

@@ -71,7 +71,7 @@ def _refuse(written: str) -> NoReturn:
 
 
 def _unusable(written: str) -> str:
-    """The fault of a file whose contents an agent has not sent, so that no error may show them."""
+    """The error text for a file, without its contents: the agent has not sent those."""
     return f"adapter_file: {written} is not there, or no adapter: a YAML or JSON mapping with `tools`"
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from gatemini.config.model.backend import BackendConfig
 from gatemini.config.model.schema import Config
+from gatemini.config.variables.interpolate import SESSION_CWD
 from gatemini.errors import BackendStopped
 
-CWD = "session.cwd"
 PLACES = ("args", "cwd", "env")
 """The keys of a backend in which values of a session may be named."""
 # Unicode noncharacters: no configuration, environment or path has them.
@@ -24,13 +24,13 @@ _MARKER = re.compile("\ufdd0([^\ufdd0-\ufdd2]*)(?:\ufdd2([^\ufdd0-\ufdd2]*))?\uf
 
 @dataclass(frozen=True, slots=True)
 class SessionValues:
-    """What one session has brought: only the variables of `daemon.session_env`."""
+    """The folder of one session's client, and its variables, of which only those of `daemon.session_env`."""
 
     cwd: str = ""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def brought(environ: Mapping[str, str], config: Config) -> dict[str, str]:
+def session_environ(environ: Mapping[str, str], config: Config) -> dict[str, str]:
     """Return the variables of a client that reach backends."""
     return {name: environ[name] for name in config.daemon.session_env if name in environ}
 
@@ -77,7 +77,7 @@ def needs_session(config: BackendConfig) -> bool:
 
 
 def for_session(config: BackendConfig, values: SessionValues) -> BackendConfig:
-    """Return the configuration with the values of one session. Raises BackendStopped where it has not brought one."""
+    """Return the configuration with the values of one session. Raises BackendStopped where it lacks one."""
     if not needs_session(config):
         return config
 
@@ -99,11 +99,10 @@ def for_session(config: BackendConfig, values: SessionValues) -> BackendConfig:
 
 
 def _value(backend: str, name: str, default: str | None, values: SessionValues) -> str:
-    value = values.cwd if name == CWD else values.environ.get(name, "")
+    value = values.cwd if name == SESSION_CWD else values.environ.get(name, "")
     if value or default is not None:
         return value or default or ""
-    what = "folder" if name == CWD else f"variable {name}"
-    raise BackendStopped(
-        f"{backend} needs the {what} of its client, which has brought none",
-        hint="start the client in a folder" if name == CWD else f"set {name} where the client is started",
-    )
+    what, hint = f"variable {name}", f"set {name} where the client is started"
+    if name == SESSION_CWD:
+        what, hint = "folder", "start the client in a folder"
+    raise BackendStopped(f"{backend} needs the {what} of its client, which has none", hint=hint)

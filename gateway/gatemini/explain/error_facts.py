@@ -86,25 +86,29 @@ def _nothing(_: str) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class HintContext:
-    """What is known around an error. `backends`: global identifier → name; `tools`: a backend's tool names;
-    `owners`: the qualified names of tools with this bare name; `signature`, `arguments` (`{a: number}`) and `state`
-    by name; `last_result`: the JSON text of the last result of (backend, tool); `results`: those of all its results, None where one
-    is not kept; `declared`: the members that its output schema names; `reads`: what the code reads of results; `disabled`: the configured backends that do
-    not run, each with the reason.
-    """
+    """What is known around an error. Functions of two names take a backend and its tool."""
 
     backends: Mapping[str, str] = field(default_factory=dict)
+    """Global identifier → name."""
     tools: Callable[[str], Sequence[str]] = _nothing
+    """The names of a backend's tools."""
     owners: Callable[[str], Sequence[str]] = _nothing
+    """The qualified names of the tools with a bare name."""
     signature: Callable[[str, str], str | None] = lambda _backend, _tool: None
     arguments: Callable[[str, str], str] = lambda _backend, _tool: ""
+    """A tool's arguments in short: `{a: number}`."""
     state: Callable[[str], BackendState | None] = lambda _: None
     last_result: Callable[[str, str], str | None] = lambda _backend, _tool: None
+    """The JSON text of a tool's last result."""
     results: Callable[[str, str], Sequence[str] | None] = lambda _backend, _tool: None
+    """The JSON texts of all its results; None where one is not kept."""
     declared: Callable[[str, str], Collection[str]] = lambda _backend, _tool: ()
+    """The members that its output schema names."""
     program: ProgramFacts = field(default_factory=ProgramFacts)
     disabled: Mapping[str, str] = field(default_factory=dict)
+    """The configured backends that do not run, each with the reason."""
     reads: Sequence[Read] = ()
+    """What the code reads of results."""
 
     def not_running(self, name: str) -> str | None:
         """Why a backend of this name, or of this identifier in code, does not run; None if none is configured."""

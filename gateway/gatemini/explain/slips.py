@@ -91,7 +91,10 @@ def _sorted_as_text(code: str, text: str) -> Iterator[str]:
     """`numbers.sort()`, where that shows in the value."""
     if ".sort()" not in code or len(text) > MOST_VALUE or text[:1] != "[":
         return
-    value = orjson.loads(text)
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return  # text that begins with a bracket
     numbers = all(type(item) in (int, float) for item in value)
     if numbers and value != sorted(value) and value == sorted(value, key=str):
         yield ".sort() orders numbers as text (10 before 9): write `.sort((a, b) => a - b)`"

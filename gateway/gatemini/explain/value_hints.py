@@ -160,13 +160,14 @@ def member_of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
     whole = _before(error, member)
     if whole is None and _MCP_CONTENT.search(error.source_line):
         return "results arrive as their value, not as MCP content: use what the call gives itself, without JSON.parse"
-    optional = f"?.{member}" if member.isidentifier() or not member.isascii() else f"?.[{member}]"
+    shown = f".{member}" if member.isidentifier() or not member.isascii() else f"[{member}]"
+    optional = f"?.{shown.removeprefix('.')}"
     if whole is None or whole in ("null", "undefined"):
         return (
             _gives_nothing(error)
             or _not_there(error, context)
             or (
-                f"the value in front of {optional[2:] if optional[2] == '[' else optional[1:]} is {nothing}: look at it first (return it), or write {optional}"
+                f"the value in front of {shown} is {nothing}: look at it first (return it), or write {optional}"
             )
         )
     if lost := _LOST_BACKEND.match(whole):

@@ -14,7 +14,7 @@ from gatemini.text.escape import visible
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _ANSI = re.compile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b.|\x9b")
 _TAGS = re.compile("[\U000e0000-\U000e007f]")
-_COMMENT = re.compile(r"<!--")
+_COMMENT = "<!--"
 _KINDS = ((_ANSI, "terminal control sequences"), (_BIDI, "bidi controls"), (_TAGS, "tag characters"))
 _SAID = frozenset(("description", "title"))
 _VALUES = frozenset(("const", "default", "enum", "examples", "pattern"))
@@ -24,7 +24,8 @@ MOST_DEPTH = 64
 
 def hidden_in(text: str) -> list[str]:
     """Return what the text hides, one phrase a kind; empty where all of it can be seen."""
-    if text.replace("\n", "").replace("\t", "").isascii() and _plain(text):
+    plain = text.replace("\n", "").replace("\t", "")
+    if plain.isascii() and plain.isprintable() and _COMMENT not in text:
         return []
     found: list[str] = []
     rest = text
@@ -34,13 +35,9 @@ def hidden_in(text: str) -> list[str]:
             found.append(what)
     if visible(rest, lines=True) != rest.replace("\r\n", "\n"):
         found.append("invisible or control characters")
-    if _COMMENT.search(text):
+    if _COMMENT in text:
         found.append("HTML comments")
     return found
-
-
-def _plain(text: str) -> bool:
-    return text.replace("\n", "").replace("\t", "").isprintable() and "<!--" not in text
 
 
 def note_of(what: str, *texts: str) -> str | None:
@@ -51,7 +48,7 @@ def note_of(what: str, *texts: str) -> str | None:
 
 def without_comments(text: str) -> str:
     r"""Return the text with each `<!--` written as `\u003c!--`, so that it is no comment where it is rendered."""
-    return _COMMENT.sub(r"\\u003c!--", text)
+    return text.replace(_COMMENT, r"\u003c!--")
 
 
 def texts_in(value: Any, depth: int = 0) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""Backends with an instance for each session: their processes, and what sessions bring for them."""
+"""Backends with an instance for each session: their processes, and the values of sessions for them."""

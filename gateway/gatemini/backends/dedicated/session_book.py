@@ -1,4 +1,4 @@
-"""The values of the sessions there are, for backends that are started with them."""
+"""The values of open sessions, for backends that are started with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from gatemini.errors import BackendStopped
 
 
 class SessionBook:
-    """`own`: the values of a gateway that is started by its client, and so may start such backends at once."""
+    """The values of each session.
+
+    `own`: those of a gateway that is started by its client, and so may start such backends at once.
+    """
 
     def __init__(self, own: SessionValues | None) -> None:
         self._own = own
@@ -22,7 +25,7 @@ class SessionBook:
         self._begun = anyio.Event()
 
     def begin(self, session: str, values: SessionValues | None) -> None:
-        """Note what a session has brought; None for one of this gateway itself."""
+        """Note the values of a session; None for one of this gateway itself."""
         self._sessions[session] = values or self._own or SessionValues()
         self._begun.set()
         self._begun = anyio.Event()
@@ -31,7 +34,7 @@ class SessionBook:
         self._sessions.pop(session, None)
 
     def of(self, session: str | None) -> SessionValues:
-        """Return what a session has brought; nothing for one that has ended."""
+        """Return the values of a session; none for one that has ended."""
         return self._sessions.get(session or "", SessionValues())
 
     async def for_any(self, config: BackendConfig) -> BackendConfig:

@@ -35,20 +35,16 @@ class ClientFile:
 
     def servers(self, text: str) -> dict[str, Any]:
         """The servers of the file. Raises EditRefused."""
-        module = toml_edit if self.is_toml else json_edit
-        found = value_at(module.parsed(text.removeprefix(_BOM)), self.section)
+        found = self._section(text)
         return found if isinstance(found, dict) else {}
 
     def has_section(self, text: str) -> bool:
         """Whether the file has a place for servers at all. Raises EditRefused."""
-        module = toml_edit if self.is_toml else json_edit
-        return value_at(module.parsed(text.removeprefix(_BOM)), self.section) is not None
+        return self._section(text) is not None
 
     def without_section(self, text: str) -> str:
         """The file without its place for servers. Raises EditRefused."""
-        bom, text = _split(text)
-        edit = toml_edit.remove_table if self.is_toml else json_edit.remove_member
-        return bom + edit(text, self.section)
+        return self._removed(text, [self.section])
 
     def with_entry(self, text: str, name: str, entry: dict[str, Any]) -> str:
         """The file with this entry. Raises EditRefused."""
@@ -58,19 +54,26 @@ class ClientFile:
 
     def without(self, text: str, names: Sequence[str]) -> str:
         """The file without these entries. Raises EditRefused."""
-        bom, text = _split(text)
-        edit = toml_edit.remove_table if self.is_toml else json_edit.remove_member
-        for name in names:
-            text = edit(text, (*self.section, name))
-        return bom + text
+        return self._removed(text, [(*self.section, name) for name in names])
 
     def with_those_of(self, text: str, source: str, names: Sequence[str]) -> str:
-        """The file with these entries of another state of it, as they are written there. Raises EditRefused."""
+        """The file with these entries of `source`, another state of it, as that writes them. Raises EditRefused."""
         bom, text = _split(text)
         edit = toml_edit.copy_table if self.is_toml else json_edit.copy_member
         for name in names:
             text = edit(text, source.removeprefix(_BOM), (*self.section, name))
         return bom + text
+
+    def _removed(self, text: str, paths: Sequence[tuple[str, ...]]) -> str:
+        bom, text = _split(text)
+        edit = toml_edit.remove_table if self.is_toml else json_edit.remove_member
+        for path in paths:
+            text = edit(text, path)
+        return bom + text
+
+    def _section(self, text: str) -> Any:
+        parsed = toml_edit.parsed if self.is_toml else json_edit.parsed
+        return value_at(parsed(text.removeprefix(_BOM)), self.section)
 
 
 def _split(text: str) -> tuple[str, str]:

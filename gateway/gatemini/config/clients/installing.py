@@ -20,7 +20,7 @@ class Foreign(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of a client's file. `after` is None where the file is not to be there."""
+    """What becomes of a client's file. `after` is its text, None for no file."""
 
     status: Status
     after: str | None
@@ -84,7 +84,7 @@ def plan_uninstall(
 
 
 def _missing(file: ClientFile, there: Mapping[str, Any], backup: str | None) -> tuple[str, ...]:
-    """The servers that the backup has and the file has no more."""
+    """The servers of the backup that the file no longer has."""
     if backup is None:
         return ()
     try:

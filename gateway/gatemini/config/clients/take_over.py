@@ -8,7 +8,6 @@ from pathlib import Path
 from gatemini.config.clients.client_file import ClientFile
 from gatemini.config.clients.importing import (
     ImportPlan,
-    inline_values,
     move_secrets,
     plan_import,
     plan_text,
@@ -37,11 +36,12 @@ class TakeOver:
     shown: Edited
     secrets: list[str] = field(default_factory=list)
 
-    def write(self, keeper: Keeper) -> Path | None:
-        """Store the secrets and write our file; returns its backup, None where there was none or nothing is added."""
+    def write(self, keeper: Keeper) -> None:
+        """Store the secrets and write our file, of which a backup is kept."""
         self.secrets = move_secrets(self.plan, keeper.keep)
         edited = plan_text(self.plan, self.target)
-        return edited.write() if edited.changed else None
+        if edited.changed:
+            edited.write()
 
 
 def plan_take_over(file: ClientFile, client: str, target: Path, context: ClientContext) -> TakeOver:
@@ -53,11 +53,6 @@ def plan_take_over(file: ClientFile, client: str, target: Path, context: ClientC
     for path in project_sections(document):  # other projects may not start those
         staying |= dict.fromkeys(value_at(document.value, path), f"is of the project {path[1]} only")
     return TakeOver(plan, target, tuple(item.key for item in moving), staying, shown_text(plan, target))
-
-
-def hidden_values(take: TakeOver) -> list[tuple[str, str]]:
-    """What no message about the take-over may show: (name, text)."""
-    return inline_values(take.plan)
 
 
 def shown_file(file: ClientFile, text: str) -> str:

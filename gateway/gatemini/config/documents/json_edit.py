@@ -102,7 +102,7 @@ def remove_member(text: str, path: Path) -> str:
 
 
 def copy_member(text: str, source: str, path: Path) -> str:
-    """The text with a member of another text as that has it, unless it is there. Raises EditRefused."""
+    """The text with a member of `source` as that writes it, unless it has it already. Raises EditRefused."""
     found = _along(source, path)
     if (
         value_at(parsed(text), path) is not None

@@ -109,7 +109,7 @@ def _header(line: str) -> Path | None:
 
 
 def copy_table(text: str, source: str, path: Path) -> str:
-    """The text with a table of another text as that has it, unless it is there. Raises EditRefused."""
+    """The text with a table of `source` as that writes it, unless it has it already. Raises EditRefused."""
     value = value_at(parsed(source), path)
     if value_at(parsed(text), path) is not None or value is None:
         return text

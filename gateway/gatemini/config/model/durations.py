@@ -10,16 +10,24 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+def seconds_of(text: str) -> float:
+    """The seconds that a text means; a bare number means seconds. Raises ValueError."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(_ALLOWED)
+    return _bounded(float(match[1]) * _UNITS[match[2] or "s"])
+
+
 def parse_duration(value: object) -> object:
     """Text as seconds; a bare number is seconds already. Values of other types are left to the caller's check."""
-    seconds: object = value
     if isinstance(value, bool):
         raise ValueError(_ALLOWED)
     if isinstance(value, str):
-        match = _DURATION.fullmatch(value)
-        if match is None:
-            raise ValueError(_ALLOWED)
-        seconds = float(match[1]) * _UNITS[match[2] or "s"]
-    if isinstance(seconds, int | float) and not 0 < seconds <= MAX_SECONDS:
+        return seconds_of(value)
+    return _bounded(value) if isinstance(value, int | float) else value
+
+
+def _bounded(seconds: float) -> float:
+    if not 0 < seconds <= MAX_SECONDS:
         raise ValueError(_ALLOWED)
     return seconds

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from gatemini.chain.replay.journals_in_memory import KEPT_SECONDS
-from gatemini.config.session_values import SessionValues, brought
+from gatemini.config.session_values import SessionValues, session_environ
 from gatemini.config.variables.redaction import is_ordinary
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.sessions.kept_sessions import KeptSessions
@@ -58,7 +58,7 @@ class Sessions:
         return known.session
 
     def _values(self, hello: Hello) -> SessionValues:
-        environ = brought(hello.environ, self._app.loaded.config)
+        environ = session_environ(hello.environ, self._app.loaded.config)
         self._app.tools.redactor.add(
             (name, value) for name, value in environ.items() if not is_ordinary(name)
         )

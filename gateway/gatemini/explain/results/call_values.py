@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 
 from gatemini.explain.error_facts import SEARCHED, HintContext
-from gatemini.model import Json
 from gatemini.text.shorten import shorten
 
 MOST_READ: Final = 1 << 20
@@ -194,13 +195,9 @@ def described(value: Any) -> str:
     if value == HELD:
         return "{dry_run: true}, the answer of a dry run to a call it held"
     if isinstance(value, dict):
-        return f"an object {_keys(value)}" if value else "an empty object"
+        return f"an object {keys_of(value)}" if value else "an empty object"
     if isinstance(value, str):
-        return (
-            f"text ({json.dumps(shorten(value, SHOWN_TEXT), ensure_ascii=False)})"
-            if value
-            else "an empty text"
-        )
+        return f"text ({quoted(value, SHOWN_TEXT)})" if value else "an empty text"
     if not isinstance(value, list):
         return json.dumps(value)
     if not value:
@@ -210,12 +207,18 @@ def described(value: Any) -> str:
         first = None  # of several kinds
     what = "text" if isinstance(first, str) else "object" if isinstance(first, dict) and first else "item"
     plural = "s" if len(value) > 1 else ""
-    return f"an array of {len(value)} {what}{plural}" + (f" {_keys(first)}" if what == "object" else "")
+    return f"an array of {len(value)} {what}{plural}" + (f" {keys_of(first)}" if what == "object" else "")
 
 
-def _keys(value: Json) -> str:
-    names = [str(name) for name in value]
-    return "{" + ", ".join(names[:SHOWN_KEYS]) + (", …}" if len(names) > SHOWN_KEYS else "}")
+def keys_of(names: Collection[Any], most: int = SHOWN_KEYS) -> str:
+    """The keys of an object, `{a, b, …}`."""
+    shown = ", ".join(str(name) for name in islice(names, most))
+    return f"{{{shown}{', …' if len(names) > most else ''}}}"
+
+
+def quoted(text: str, most: int = SHOWN_TEXT) -> str:
+    """The beginning of a text as JSON writes it."""
+    return json.dumps(shorten(text, most), ensure_ascii=False)
 
 
 def lists_in(value: Any) -> list[str]:

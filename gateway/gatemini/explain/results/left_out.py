@@ -1,4 +1,4 @@
-"""Say what results tell that code does not look at: that there are more pages, or that something went wrong."""
+"""Note what results say and code does not read: that there are more pages, or that a call failed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import orjson
 
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.explain.error_facts import SEARCHED, HintContext
+from gatemini.explain.results.call_values import quoted
 from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Uncertain, Walk
 from gatemini.text.escape import one_line
@@ -27,14 +28,15 @@ _ERROR = re.compile(r"(?:\w+ )?error\b(?: \d+)?:", re.I)
 
 
 def left_out(reads: Sequence[Read], context: HintContext, value: str) -> list[str]:
-    """A note on the last result of each tool, where the returned value does not have what it tells."""
+    """A note on the last result of each tool, where the returned value lacks what that says."""
     results = ReadValues(context)
     code = context.program.source[:SEARCHED]
     notes: list[str] = []
     for backend, tool in dict.fromkeys((s.backend, s.tool) for read in reads for s in read.sources):
+        whole = Source(backend, tool, [])
         try:
-            found = list(results.values(Walk(), Source(backend, tool, [])))
-            name = spoken(".".join(results.name(Source(backend, tool, []))))
+            found = list(results.values(Walk(), whole))
+            name = spoken(".".join(results.name(whole)))
         except Uncertain:
             continue
         notes += _of(found[-1], name, code, value) if found else ()
@@ -43,7 +45,7 @@ def left_out(reads: Sequence[Read], context: HintContext, value: str) -> list[st
 
 def _of(result: Any, name: str, code: str, value: str) -> Iterator[str]:
     if isinstance(result, str) and _ERROR.match(result) and result[:SHOWN] not in value:
-        yield f"{name} answered with text that tells of an error: {orjson.dumps(shorten(one_line(result), SHOWN)).decode()}"
+        yield f"{name} answered with text that tells of an error: {quoted(one_line(result), SHOWN)}"
     if not isinstance(result, dict) or _LIMITED.search(code):
         return
     for key, more in result.items():

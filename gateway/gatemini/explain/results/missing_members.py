@@ -11,23 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.explain.error_facts import HintContext
-from gatemini.explain.results.call_values import described
+from gatemini.explain.results.call_values import described, keys_of, quoted
 from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Characters, Uncertain, Walk
 from gatemini.text.escape import one_line
-from gatemini.text.shorten import closest, listed, shorten
-from gatemini_sandbox.messages import Read, Source
+from gatemini.text.shorten import closest, listed
+from gatemini_sandbox.messages import OF_A_KIND, Read, Source
 
 SAMPLED: Final = 50
 """Values looked at where the text of a result does not hold the name at all."""
 MOST_NOTES: Final = 5
 SHOWN_KEYS: Final = 14
-WANTED: Final = ("held", "number", "added", "dated", "as number", "as text")
-"""Kinds of reads that want a kind of value."""
+WANTED: Final = OF_A_KIND | {"held"}
+"""Kinds of reads that `unfit_values` looks at."""
 ALIKE: Final = 0.61
 
 _OF_OBJECTS: Final = frozenset(
@@ -168,7 +166,7 @@ def missing_members(
     for read in reads:
         if until is not None and (read.line, read.column) >= until:
             break
-        if read.kind in ("called", *WANTED) or (read.kind == "entered" and until is None):
+        if read.kind in WANTED | {"called"} or (read.kind == "entered" and until is None):
             continue
         if (
             f"`{read.shown}`" in said
@@ -291,12 +289,12 @@ def _said(place: _Place, reads: Sequence[Read]) -> str:
     shown = one_line(listed(by_text))
     are = "is" if len(by_text) == 1 else "are"
     if place.text is not None:
-        return f"{place.of} is text ({orjson.dumps(shorten(place.text, 40)).decode()}), no array and no object: {_of_text(place, shown, where, reads)}"
+        return f"{place.of} is text ({quoted(place.text)}), no array and no object: {_of_text(place, shown, where, reads)}"
     passes = ", so that nothing passes" if any(read.kind == "sifted" for read in reads) else ""
     if place.other is not None:
         whole = f"an item of {place.of}" if place.count > 1 else place.of
         return f"{shown} {are} undefined ({where}){passes}: {whole} is {place.other}"
-    keys = f"{{{', '.join(place.keys[:SHOWN_KEYS])}{', …' if len(place.keys) > SHOWN_KEYS else ''}}}"
+    keys = keys_of(place.keys, SHOWN_KEYS)
     has = f"the items of {place.of} have {keys}" if place.count > 1 else f"{place.of} is an object {keys}"
     return f"{shown} {are} undefined ({where}){passes}: {one_line(has)}{_meant(place, reads)}"
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from gatemini.explain.error_facts import HintContext
+from gatemini.explain.results.call_values import keys_of, quoted
 from gatemini.explain.results.missing_members import WANTED
 from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Characters, Uncertain, Walk, member
@@ -19,7 +20,6 @@ from gatemini_sandbox.messages import Read
 
 MOST_NOTES: Final = 3
 SHOWN: Final = 40
-MOST_KEYS: Final = 8
 SECONDS: Final = (1e9, 1e10)
 """Times in seconds since 2001; in milliseconds these would lie in the first months of 1970."""
 
@@ -73,9 +73,8 @@ def _not_held(read: Read, owner: Any) -> str | None:
     if not isinstance(owner, list) or not owner or not all(isinstance(item, dict) for item in owner):
         return None
     shown = one_line(read.shown).removesuffix(f".{read.member}")
-    keys = ", ".join(map(str, list(owner[0])[:MOST_KEYS]))
     return (
-        f"the items of {shown} are objects {{{keys}}} (line {read.line}), among which .{read.member} finds no text: "
+        f"the items of {shown} are objects {keys_of(owner[0])} (line {read.line}), among which .{read.member} finds no text: "
         f"write {shown}.some((x) => x.{next(iter(owner[0]), 'name')} === …)"
     )
 
@@ -89,7 +88,7 @@ def _said(read: Read, value: Any) -> str | None:
         return f"{shown} is a time in seconds ({value}, {line}) and new Date takes milliseconds: write new Date({shown} * 1000)"
     if not isinstance(value, str) or not value.strip():
         return None
-    what = f"{shown} is text ({orjson.dumps(shorten(value, SHOWN)).decode()}, {line})"
+    what = f"{shown} is text ({quoted(value, SHOWN)}, {line})"
     is_number = _NUMBER.fullmatch(value.strip()) is not None
     if read.kind == "added":
         return f"{what}, which + joins: write Number({shown})" if is_number else None

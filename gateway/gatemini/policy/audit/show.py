@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gatemini.config.model.durations import parse_duration
+from gatemini.config.model.durations import seconds_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,7 @@ def since(text: str, now: datetime) -> str:
     try:
         moment = datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:
-        seconds = parse_duration(text)
-        moment = now - timedelta(seconds=float(str(seconds)))
+        moment = now - timedelta(seconds=seconds_of(text))
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 

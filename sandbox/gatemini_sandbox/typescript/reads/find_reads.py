@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from tree_sitter import Node
 
-from gatemini_sandbox.messages import Read, ReadKind, Source
+from gatemini_sandbox.messages import OF_A_KIND, Read, ReadKind, Source
 from gatemini_sandbox.typescript.nodes import arguments_of, text
 from gatemini_sandbox.typescript.parse import parse
 from gatemini_sandbox.typescript.positions import SourceText
@@ -19,7 +19,7 @@ from gatemini_sandbox.typescript.reads.method_calls import PAIRED, called, membe
 from gatemini_sandbox.typescript.reads.origins import Origins
 from gatemini_sandbox.typescript.reads.parts import Origin, values_in
 from gatemini_sandbox.typescript.reads.scopes import Scopes
-from gatemini_sandbox.typescript.reads.uses import WANTED, Use, Uses
+from gatemini_sandbox.typescript.reads.uses import Use, Uses
 
 MOST_CODE: Final = 32 * 1024
 """Characters of code that are read for this."""
@@ -61,7 +61,7 @@ class _Finder:
             read = self._read(node, name, origin, use)
             if read is not None:
                 found.append(read)
-                if use in WANTED:
+                if use in OF_A_KIND:
                     found.append(msgspec.structs.replace(read, kind=use))
         return sorted(found, key=lambda read: (read.line, read.column))
 

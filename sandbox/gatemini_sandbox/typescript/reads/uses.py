@@ -6,23 +6,17 @@ from typing import Final, Literal
 
 from tree_sitter import Node
 
+from gatemini_sandbox.messages import OF_A_KIND, OfAKind
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
 from gatemini_sandbox.typescript.nodes import WRAPPERS, arguments_of, text
 from gatemini_sandbox.typescript.reads.method_calls import EACH, callback_of, called, member_name
 from gatemini_sandbox.typescript.reads.origins import Origins
 
-Use = Literal[
-    "asked", "taken", "number", "added", "dated", "as number", "as text", "entered", "sifted", "called", "held",
-    "looped", "",
-]  # fmt: skip
-"""Asked whether it is there; taken as if it were; taken as a number, added to a number, given to `new Date`, compared by
-`===` with a number or text; a member of it is read, which throws where it is not there; what a filter decides by;
-called as a method, one that looks for text; gone through by `for … of`; nothing that matters."""
-WANTED: Final[frozenset[Use]] = frozenset(["number", "added", "dated", "as number", "as text"])
-"""Uses that want a kind of value."""
+Use = Literal["asked", "taken", "entered", "sifted", "called", "held", "looped", "", OfAKind]
+"""As the kinds of a `Read`; "taken": as if it were there; "": nothing that matters. "entered" throws where it is not there."""
 _SAME: Final[dict[str, Use]] = {"number": "as number", "string": "as text"}
 
-_BY_WEIGHT: Final[tuple[Use, ...]] = ("asked", *sorted(WANTED), "taken", "entered")
+_BY_WEIGHT: Final[tuple[Use, ...]] = ("asked", *sorted(OF_A_KIND), "taken", "entered")
 MOST_NAMES: Final = 8
 _ASKING: Final = frozenset(["Boolean", "isNaN", "isFinite"])
 _TAKING: Final = frozenset(["String", "Number", "parseInt", "parseFloat", "BigInt"])
