@@ -103,11 +103,8 @@ name; "held": the method looks for text), goes through the value itself by `for 
 
 
 class Read(msgspec.Struct, array_like=True):
-    """A member that code reads from results.
-
-    `shown` is the text of the code. `member` is empty with "looped", and with "called" where the value is spread or
-    taken apart.
-    """
+    """A member that code reads from results. `member` is empty with "looped", and with "called" where the value is
+    spread or taken apart; `shown` is the text of the code."""
 
     line: Whole
     column: Whole

@@ -30,12 +30,7 @@ from gatemini.backends.restarts import Restarts, worth_starting_again
 from gatemini.backends.status import SILENT, Era, Events, ServerFacts, State
 from gatemini.backends.transports.interface import Link, OpenLink
 from gatemini.config.model.schema import BackendConfig, HealthConfig
-from gatemini.errors import (
-    BackendCrashed,
-    BackendError,
-    BackendStopped,
-    BackendTimeout,
-)
+from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendTimeout
 from gatemini.model import Offer, Tool
 
 logger = logging.getLogger(__name__)
