@@ -223,6 +223,12 @@ class DaemonRefused(GateminiError):
     code = "daemon.unreachable"
 
 
+class StateUnavailable(GateminiError):
+    """The store that replicas share cannot be reached, or did not answer in time."""
+
+    code = "state.unavailable"
+
+
 class ResultGone(GateminiError):
     """A result handle does not exist in this session."""
 
