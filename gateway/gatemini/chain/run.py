@@ -145,9 +145,10 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
     """The chain with its journal: a fresh one, or that of the chain `// @resume` names."""
     dry = "dry-run" in cleaned.pragmas
     earlier, journals = cleaned.pragmas.get("resume"), request.journals
-    journal = (
-        journals.resume(earlier, cleaned.identity) if earlier else journals.begin(cleaned.identity, dry=dry)
-    )
+    if earlier:
+        journal = journals.resume(earlier, cleaned.identity)
+    else:
+        journal = journals.begin(cleaned.identity, dry=dry, ident=request.client.chain)
     if request.client.on_begin is not None:
         request.client.on_begin(journal.id)
     invoker = Invoker(
