@@ -15,8 +15,7 @@ from gatemini.http.replicas.relay import Relay, Serve
 from gatemini.http.replicas.session_ids import SessionIds, new_replica
 from gatemini.http.replicas.shared_sessions import SharedSessions
 from gatemini.protocol.client_session import Session
-from gatemini.protocol.questions.parking import PARKED_SECONDS
-from gatemini.protocol.questions.shared_parking import SharedParking
+from gatemini.state.blobs import INLINE_BYTES
 from gatemini.state.session_results import SessionResults
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Replicas:
         """Learn what this replica serves; `serve` answers a request that another one has forwarded."""
         config, keys = self._app.loaded.config.http.sessions, self._app.loaded.state_keys
         self.relay = Relay(self.post, serve)
-        self._app.parking.share(SharedParking(self._app.state, self.name, keys, PARKED_SECONDS))
+        self._app.parking.share(self._app.state, self.name)
         if config.mode == "adopt":
             ids = SessionIds(self.name, keys)
             self.sessions = SharedSessions(self._app.state, ids, self.name, manager, sessions, config.idle)
@@ -73,7 +72,10 @@ class Replicas:
 
     def share(self, session: Session) -> None:
         """Write through to the store what this session keeps, and find there what other replicas have kept of it."""
-        config = self._app.loaded.config.results
-        session.results.replicas = SessionResults(self._app.state, session.id, session.results, config.idle)
+        config = self._app.loaded.config
+        most = None if config.state.blobs is not None else INLINE_BYTES
+        session.results.replicas = SessionResults(
+            self._app.state, session.id, session.results, config.results.idle, most
+        )
         journals = SessionSharedJournals(self._journals, session.id)
         session.journals.new_file, session.journals.load = journals.file, journals.load

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,9 @@ from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateCodec
 
 from gatemini.backends.calls.callers import INTERNAL_ERROR, RpcError
 from gatemini.model import Json
-from gatemini.protocol.questions.shared_parking import SharedParking
+from gatemini.protocol.questions.shared_parking import DirectedCodec, SharedParking
 from gatemini.protocol.relay import Relay
+from gatemini.state.store import StateStore
 
 logger = logging.getLogger(__name__)
 
@@ -100,9 +101,9 @@ class Stay:
 class Parking:
     """All chains of one process that may be parked. `run` owns their tasks."""
 
-    def __init__(self) -> None:
-        self.codec: RequestStateCodec = AESGCMRequestStateCodec([secrets.token_bytes(32)])
-        """Seals the request state. The key lives in this process only, as the chains do."""
+    def __init__(self, keys: Sequence[str] = ()) -> None:
+        self.codec: RequestStateCodec = AESGCMRequestStateCodec(keys or [secrets.token_bytes(32)])
+        """Seals the request state, with the keys of all replicas, or with one of this process."""
         self.shared: SharedParking | None = None
         """What other replicas know of parked chains."""
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -119,9 +120,10 @@ class Parking:
             finally:
                 self._tasks = None
 
-    def share(self, shared: SharedParking) -> None:
+    def share(self, store: StateStore, replica: str) -> None:
         """Have other replicas know what is parked from now on."""
-        self.shared, self.codec = shared, shared.codec
+        self.shared = SharedParking(store, replica, PARKED_SECONDS)
+        self.codec = DirectedCodec(replica, self.codec)
 
     @property
     def waiting(self) -> int:

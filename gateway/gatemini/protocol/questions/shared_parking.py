@@ -6,18 +6,15 @@ can send it there. That is only a direction: the state is sealed with the keys t
 
 from __future__ import annotations
 
-import hmac
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from mcp.server.request_state import AESGCMRequestStateCodec
+from mcp.server.request_state import RequestStateCodec
 
 from gatemini.model import Json
 from gatemini.state.store import StateStore
-
-_PURPOSE = b"gatemini-request-state\0"
 
 
 class Parked(msgspec.Struct, array_like=True):
@@ -28,25 +25,24 @@ class Parked(msgspec.Struct, array_like=True):
     questions: dict[str, Any]
 
 
-class _Codec:
-    """Seals a request state, and writes the replica that waits for it in front."""
+class DirectedCodec:
+    """Seals a request state with another codec, and writes the replica that waits for it in front."""
 
-    def __init__(self, replica: str, keys: Sequence[str]) -> None:
+    def __init__(self, replica: str, codec: RequestStateCodec) -> None:
         self._replica = replica
-        self._inner = AESGCMRequestStateCodec([hmac.digest(key.encode(), _PURPOSE, "sha256") for key in keys])
+        self._codec = codec
 
     def seal(self, payload: bytes) -> str:
-        return f"{self._replica}.{self._inner.seal(payload)}"
+        return f"{self._replica}.{self._codec.seal(payload)}"
 
     def unseal(self, token: str) -> bytes:
-        return self._inner.unseal(token.partition(".")[2])
+        return self._codec.unseal(token.partition(".")[2])
 
 
 class SharedParking:
     """The parked chains of one replica, in the store."""
 
-    def __init__(self, store: StateStore, replica: str, keys: Sequence[str], ttl: float) -> None:
-        self.codec = _Codec(replica, keys)
+    def __init__(self, store: StateStore, replica: str, ttl: float) -> None:
         self._store = store
         self._replica = replica
         self._ttl = ttl
