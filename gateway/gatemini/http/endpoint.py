@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -242,7 +243,11 @@ class Endpoint:
             """Send nothing."""
 
         request = Detachable({**call.scope, "headers": headers}, receive, drop)
-        with self._manager.serving(session.server), anyio.move_on_after(CANCEL_SECONDS):
+        with (
+            suppress(anyio.ClosedResourceError),  # the session has ended, and its requests with it
+            self._manager.serving(session.server),
+            anyio.move_on_after(CANCEL_SECONDS),
+        ):
             await request.served_by(self._manager.handle_request)
 
     # -- streams, notifications, answers of the client ---------------------------------------------------
