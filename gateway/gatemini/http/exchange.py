@@ -125,6 +125,8 @@ class Exchange:
         self._messages.append(message)
         self._kept += size
         self._unsent += size
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self.done = True  # a client that leaves with its whole answer cancels nothing
         while self._kept > KEPT_BYTES and self._dropped < self._read:
             self._kept -= len(self._messages.pop(0).get("body", b""))
             self._dropped += 1
