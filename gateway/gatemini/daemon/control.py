@@ -87,7 +87,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "installed": daemon.outdated or __version__,
         "config": str(daemon.config) if daemon.config else None,
         "socket": daemon.place.sock,
-        "log": daemon.place.log,
+        "log": daemon.log.path,
         "sessions": [_session(connection) for connection in daemon.connections],
         "trouble": list(daemon.trouble.values()),
     }
