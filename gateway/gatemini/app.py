@@ -343,7 +343,7 @@ class App:
             logger.warning("%s", self._waiting)
         self.registration.set_configured(loaded.origins, loaded.spaces)
         self.tools.redactor.add(loaded.secrets)
-        logging.getLogger().setLevel(config.log_level.upper())
+        logging.getLogger().setLevel(config.least_level.upper())
         self.registry.set_aliases(config.aliases)
         kept = {key: getattr(self._began.sandbox, key) for key in PROCESS_KEYS}
         running = config.sandbox.model_copy(update=kept)

@@ -196,7 +196,7 @@ def logs(
     place = own_place(config)
     if level is not None:
         return _set_level(place, *level, seconds, as_json)
-    path = Path(place.stderr(backend) if backend else place.log)
+    path = Path(place.stderr(backend) if backend else _log_of(place))
     if not path.exists():
         raise _no_log(place, path, backend)
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -212,6 +212,15 @@ def logs(
         time.sleep(FOLLOW_SECONDS)
         at, inode = _more(path, at, inode)
     return shell.OK
+
+
+def _log_of(place: Place) -> str:
+    """The log that the daemon writes; without one, the file that each daemon begins with."""
+    try:
+        answer = ask_daemon(place, "status")
+    except DaemonRefused:
+        answer = None  # its log may say why it does not answer
+    return str((answer or {}).get("log") or place.log)
 
 
 def _more(path: Path, at: int, inode: int) -> tuple[int, int]:
