@@ -121,6 +121,11 @@ class HttpConfig(Strict):
         return any(way is not None for way in (auth.tokens, auth.oauth, auth.introspection))
 
     @property
+    def secrets(self) -> list[tuple[str, str]]:
+        """(name, value) of what is hidden everywhere."""
+        return self.auth.secrets
+
+    @property
     def grants(self) -> dict[str, ClientGrant] | None:
         """What clients may reach, by pattern; None where the key is not there, which limits nobody."""
         return self.clients if "clients" in self.model_fields_set else None
