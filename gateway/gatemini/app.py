@@ -123,7 +123,7 @@ class App:
             self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
         )
         self.journals = JournalBook()
-        self.parking, self.approvals = Parking(), Approvals(redactor.value)
+        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.value)
         self._build_services(config, redactor)
 
     def _build_services(self, config: Config, redactor: Redactor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from mcp.server.request_state import InvalidRequestState
 
 from fixtures.redis_server import RedisServer, redis_server
 from fixtures.running import running_app
@@ -65,6 +66,39 @@ async def test_a_gateway_with_other_keys_cannot_read_what_is_stored(
         assert await both.state.get("session:x") == [b"1"]
         await both.state.put("session:x", b"2", 60)
         assert await two.state.get("session:x") == [b"2"]
+
+
+async def test_request_states_of_one_replica_are_read_by_another_with_the_same_keys(tmp_path: Path) -> None:
+    keys = {}
+    for name in ("ours", "theirs"):
+        path = tmp_path / f"{name}.key"
+        path.write_text(f"{name}: a key that is long enough for it")
+        path.chmod(0o600)
+        keys[name] = {"keys": [f"secretref:file:{path}"]}
+    async with (
+        running_app(folder(tmp_path, "one"), {}, state=keys["ours"]) as one,
+        running_app(folder(tmp_path, "two"), {}, state=keys["ours"]) as two,
+        running_app(folder(tmp_path, "other"), {}, state=keys["theirs"]) as other,
+        running_app(folder(tmp_path, "alone"), {}) as alone,
+    ):
+        sealed = one.parking.codec.seal(b"the token of a parked chain")
+        assert two.parking.codec.unseal(sealed) == b"the token of a parked chain"
+        for stranger in (other, alone):
+            with pytest.raises(InvalidRequestState):
+                stranger.parking.codec.unseal(sealed)
+
+
+@pytest.mark.proves("state.blobs")
+async def test_large_values_are_files_in_the_blobs_folder(redis_server: RedisServer, tmp_path: Path) -> None:
+    blobs = tmp_path / "blobs"
+    state = {**redis_server.config, "blobs": str(blobs)}
+    with pytest.raises(ConfigError, match=r"state\.blobs: .* is no folder"):
+        await start(folder(tmp_path, "early"), state)
+    blobs.mkdir()
+    async with running_app(folder(tmp_path, "one"), {}, state=state) as app:
+        await app.state.put("result:s:1", bytes(2 << 20), 60)
+        assert len(list(blobs.iterdir())) == 1
+        assert await app.state.get("result:s:1") == [bytes(2 << 20)]
 
 
 async def test_a_shared_store_without_keys_or_with_a_short_one_stops_the_start(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -25,5 +26,10 @@ async def open_state(config: StateConfig, keys: Sequence[str]) -> AsyncIterator[
             f"state.url names a Redis server, for which {error.name} is missing",
             hint='Install it with `pip install "gatemini[redis]"`.',
         ) from error
-    async with module.RedisStore(config.url, config.prefix, keys).opened() as store:
+    if config.blobs is not None and not os.access(config.blobs, os.W_OK):
+        raise ConfigError(
+            f"state.blobs: {config.blobs} is no folder that can be written to",
+            hint="Make it, or mount it, for all replicas.",
+        )
+    async with module.RedisStore(config.url, config.prefix, keys, config.blobs).opened() as store:
         yield store

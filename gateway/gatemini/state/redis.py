@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,6 +18,7 @@ from redis.exceptions import TimeoutError as TimedOut
 
 from gatemini.errors import StateUnavailable
 from gatemini.state import scripts
+from gatemini.state.blobs import INLINE, SWEEP_SECONDS, Blobs
 from gatemini.state.redis_bus import FAILED, RECONNECT_SECONDS, Bus
 from gatemini.state.sealing import Sealer
 from gatemini.state.store import STREAM_MESSAGES
@@ -35,7 +38,7 @@ class RedisStore:
 
     shared = True
 
-    def __init__(self, url: str, prefix: str, keys: Sequence[str]) -> None:
+    def __init__(self, url: str, prefix: str, keys: Sequence[str], blobs: Path | None = None) -> None:
         url = url.removeprefix("redis+")
         limits: dict[str, Any] = {
             "socket_connect_timeout": OPERATION_SECONDS,
@@ -54,8 +57,10 @@ class RedisStore:
             url, max_connections=READERS, socket_timeout=BLOCK_SECONDS + OPERATION_SECONDS, **limits
         )
         self.problem: str | None = None
+        self._id = secrets.token_hex(8)
         self._client, self._waiting = Redis.from_pool(pool), Redis.from_pool(waiting)
         self._prefix, self._sealer = prefix, Sealer(keys)
+        self._blobs = Blobs(blobs, self._sealer)
         self._bus = Bus(self._waiting, prefix, self._sealer.unseal, self._reached)
         script = self._client.register_script
         self._append, self._add, self._count = (
@@ -71,6 +76,8 @@ class RedisStore:
         """Be connected for the length of the context; a server that is not there yet is waited for meanwhile."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._bus.run)
+            if self._blobs.folder is not None:
+                tasks.start_soon(self._sweep_blobs)
             try:
                 yield self
             finally:
@@ -78,6 +85,21 @@ class RedisStore:
                 with anyio.move_on_after(OPERATION_SECONDS, shield=True):
                     await self._client.aclose(close_connection_pool=True)
                     await self._waiting.aclose(close_connection_pool=True)
+
+    async def _sweep_blobs(self) -> None:
+        """Until cancelled: have one replica at a time look for files without a key."""
+        while True:
+            with suppress(StateUnavailable):
+                if await self.lease("lease:blobs", self._id, SWEEP_SECONDS / 2):
+                    await self._blobs.sweep(self._exist)
+            await anyio.sleep(SWEEP_SECONDS)
+
+    async def _exist(self, names: Sequence[str]) -> list[int]:
+        async with self._client.pipeline(transaction=False) as batch:
+            for name in names:
+                batch.exists(name)
+            found: list[int] = await self._ask(batch.execute())
+            return found
 
     def _reached(self, problem: str | None) -> None:
         self.problem = problem
@@ -100,29 +122,34 @@ class RedisStore:
     async def get(self, *keys: str) -> list[bytes | None]:
         names = [self._prefix + key for key in keys]
         values = await self._ask(self._client.mget(names)) if names else []
-        return [
+        kept = [
             None if value is None else self._sealer.unseal(name, value)
             for name, value in zip(names, values, strict=True)
         ]
+        return [await self._blobs.whole(name, value) for name, value in zip(names, kept, strict=True)]
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         name = self._prefix + key
-        await self._ask(self._client.set(name, self._sealer.seal(name, value), px=_ms(ttl)))
+        sealed = self._sealer.seal(name, await self._blobs.keep(name, value))
+        await self._ask(self._client.set(name, sealed, px=_ms(ttl)))
 
     async def put_new(self, key: str, value: bytes, ttl: float) -> bool:
         name = self._prefix + key
-        return bool(
-            await self._ask(self._client.set(name, self._sealer.seal(name, value), px=_ms(ttl), nx=True))
-        )
+        sealed = self._sealer.seal(name, INLINE + value)  # another's file must not be written over
+        return bool(await self._ask(self._client.set(name, sealed, px=_ms(ttl), nx=True)))
 
     async def take(self, key: str) -> bytes | None:
         name = self._prefix + key
         value = await self._ask(self._client.getdel(name))
-        return None if value is None else self._sealer.unseal(name, value)
+        found = None if value is None else await self._blobs.whole(name, self._sealer.unseal(name, value))
+        await self._blobs.drop([name])
+        return found
 
     async def delete(self, *keys: str) -> None:
         if keys:
-            await self._ask(self._client.delete(*(self._prefix + key for key in keys)))
+            names = [self._prefix + key for key in keys]
+            await self._ask(self._client.delete(*names))
+            await self._blobs.drop(names)
 
     async def renew(self, ttl: float, *keys: str) -> None:
         async with self._client.pipeline(transaction=False) as batch:

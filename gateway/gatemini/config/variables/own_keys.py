@@ -56,4 +56,4 @@ def own_keys(
             what, remedy = f"a key of {len(key)} characters", "Make one with `openssl rand -base64 32`"
             allowed = f"at least {SMALLEST_KEY} characters"
             report(problem(("state", "keys", at), what, allowed, remedy), "state")
-    return OwnKeys(webhook, tuple(found))
+    return OwnKeys(webhook, tuple(dict.fromkeys(found)))

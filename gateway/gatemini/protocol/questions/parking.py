@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,9 +97,9 @@ class Stay:
 class Parking:
     """All chains of one process that may be parked. `run` owns their tasks."""
 
-    def __init__(self) -> None:
-        self.codec = AESGCMRequestStateCodec([secrets.token_bytes(32)])
-        """Seals the request state. The key lives in this process only, as the chains do."""
+    def __init__(self, keys: Sequence[str] = ()) -> None:
+        self.codec = AESGCMRequestStateCodec(keys or [secrets.token_bytes(32)])
+        """Seals the request state, with the keys of all replicas, or with one of this process."""
         self._tasks: anyio.abc.TaskGroup | None = None
         self._parked: dict[str, Stay] = {}
         self._waiting: set[int] = set()

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from gatemini.config.model.approvals import Reference
+from gatemini.config.model.audit import HomePath
 from gatemini.config.model.backend import Strict
 
 MEMORY = "memory:"
@@ -32,6 +33,8 @@ class StateConfig(Strict):
     """What all keys there begin with: gateways with the same one are replicas of each other."""
     keys: tuple[Reference, ...] = ()
     """`secretref:` of keys of at least 32 characters, the same for all replicas: the first seals what is stored, all unseal."""
+    blobs: HomePath = None
+    """A folder that all replicas mount, for values over 1 MiB; else the store has them too."""
 
     @property
     def shared(self) -> bool:
