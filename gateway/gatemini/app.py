@@ -242,10 +242,15 @@ class App:
         values: SessionValues | None = None,
         *,
         shared: bool = False,
+        ident: str | None = None,
     ) -> Session:
-        """Start the session of one client, or of clients that share one (`shared`), with its `values`."""
+        """Start the session of one client, or of clients that share one (`shared`), with its `values`. `ident`: another
+        replica knows it by this id.
+        """
         store = store_of(self.loaded.config.results, shared=shared)
         session = Session(store, self.journals.session(), principal=principal or local("stdio"))
+        if ident is not None:
+            session.id = ident
         if self.chain.door is not None:
             session.reads = self.chain.door.begin_session(session.id)
         self._sessions.append(session)

@@ -116,6 +116,8 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
         if not request.code.lstrip().startswith(("{", "[")):  # JSON calls have their own limit
             check_size(request.code, services.config.max_code_bytes)
         cleaned = await _cleaned(request.code)
+        if "resume" in cleaned.pragmas:
+            await request.journals.reach(cleaned.pragmas["resume"])
         chain = _opened(cleaned, request, services)
         value = await _execute(cleaned, request, services, chain)
     except Failure as failure:

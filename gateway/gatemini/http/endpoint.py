@@ -21,6 +21,7 @@ from gatemini.http.auth.challenge import LoginRefused
 from gatemini.http.auth.login import Login, Logins
 from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
 from gatemini.http.exchange import Detachable, Exchange, refuse
+from gatemini.http.replicas.shared_sessions import SharedSessions
 from gatemini.http.retries import Key, Retries
 from gatemini.http.session_manager import SessionManager
 from gatemini.http.sessions import HttpSession, HttpSessions, TooManySessions
@@ -56,18 +57,27 @@ class Call:
     body: bytes
     envelope: Envelope
     modern: bool
+    """Whether it stands for itself: of 2026-07-28, or where no sessions are kept of the eras before."""
 
 
 class Endpoint:
     """The ASGI application at /mcp. `run` owns the requests in progress."""
 
     def __init__(
-        self, config: HttpConfig, manager: SessionManager, sessions: HttpSessions, logins: Logins
+        self,
+        config: HttpConfig,
+        manager: SessionManager,
+        sessions: HttpSessions,
+        logins: Logins,
+        shared: SharedSessions | None = None,
     ) -> None:
+        """`shared`: the sessions that other replicas may go on with."""
         self._config = config
         self._manager = manager
         self._sessions = sessions
         self._logins = logins
+        self._shared = shared
+        self._stateless = config.sessions.mode == "stateless"
         self._retries = Retries()
         self._tasks: anyio.abc.TaskGroup | None = None
         self.open: set[Open] = set()
@@ -119,18 +129,18 @@ class Endpoint:
         if scope["method"] == "POST":
             body = await read_body(receive, headers.get("content-length"), self._config.max_body)
         version = headers.get("mcp-protocol-version")
-        modern = version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+        modern = self._stateless or (version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS)
         call = Call(scope, headers, login, body, read_envelope(body) if body else Envelope(), modern)
         if self.draining and not (body and call.envelope.continues):
             await refuse(send, 503, _error("the gateway is stopping", call.envelope.id), RETRY)
-            return
-        session = await self._session(call, send)
-        if session is None:
             return
         on_behalf_of(login.principal)
         if login.user is not None:
             scope["user"] = login.user
             auth_context_var.set(login.user)
+        session = await self._session(call, send)
+        if session is None:
+            return
         if call.envelope.is_request and call.envelope.method != LISTEN:
             await self._answer(call, session, receive, send)
         else:
@@ -147,11 +157,16 @@ class Endpoint:
         ident = call.headers.get(SESSION_ID)
         if ident is not None:
             found = self._sessions.of_id(ident, principal)
+            if self._shared is not None:
+                if found is None:
+                    found = await self._shared.adopt(ident, principal, call.login.user)
+                else:
+                    await self._shared.renew(found)
             if found is None:
                 await refuse(send, 404, _error("Session not found", call.envelope.id))
             return found
         if call.envelope.method == "initialize" and call.envelope.is_request:
-            return self._sessions.opened_by_handshake(principal)
+            return self._sessions.opened_by_handshake(principal, call.login.user)
         text = "Mcp-Session-Id is missing: send initialize first, or MCP-Protocol-Version: 2026-07-28"
         await refuse(send, 400, _error(text, call.envelope.id))
         return None
@@ -185,12 +200,15 @@ class Endpoint:
         ident = call.envelope.id
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            with self._manager.serving(session.server):
+            new = "" if self._shared is None or session.known else self._shared.new_id()
+            with self._manager.serving(session.server, new):
                 await self._manager.handle_request(scope, receive, self._noting_id(call, session, send))
 
         try:
             with session.request():
                 await exchange.run(app, self._config.request_timeout)
+                if self._shared is not None and session.ident:
+                    await self._shared.note(session, call.envelope.method, call.body)
                 if exchange.scope.cancelled_caught and exchange.chain is None:  # over its time
                     exchange.chain = session.chains.get(ident)
                     if not call.modern:
@@ -224,6 +242,8 @@ class Endpoint:
                 ident = Headers(raw=message["headers"]).get(SESSION_ID)
                 if ident is not None:
                     self._sessions.named(session, ident)
+                    if self._shared is not None:
+                        await self._shared.keep(session, call.body)
             await send(message)
 
         return noting
@@ -232,18 +252,8 @@ class Endpoint:
         """Cancel a request of the handshake eras as its client would: the SDK goes on when the client is gone."""
         params = {"requestId": call.envelope.id, "reason": "the client hung up"}
         body = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).encode()
-        headers = [pair for pair in call.scope["headers"] if pair[0] != b"content-length"]
-        messages = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> Message:
-            return messages.pop() if messages else {"type": "http.disconnect"}
-
-        async def drop(_: Message) -> None:
-            """Send nothing."""
-
-        request = Detachable({**call.scope, "headers": headers}, receive, drop)
-        with self._manager.serving(session.server), anyio.move_on_after(CANCEL_SECONDS):
-            await request.served_by(self._manager.handle_request)
+        with anyio.move_on_after(CANCEL_SECONDS):
+            await self._manager.inject(session.server, call.login.user, session.ident, body)
 
     # -- streams, notifications, answers of the client ---------------------------------------------------
 
@@ -278,6 +288,10 @@ class Endpoint:
             await refuse(send, 503, _error("the gateway is stopping"), RETRY)
         if call.scope["method"] == "DELETE" and status == 200:
             self._sessions.end(session)
+            if self._shared is not None:
+                await self._shared.end(session)
+        elif self._shared is not None and status == 202:
+            await self._shared.note(session, call.envelope.method, call.body)
 
 
 def _error(message: str, ident: Any = None) -> bytes:

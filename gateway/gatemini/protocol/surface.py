@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 import anyio.to_thread
 
@@ -136,11 +137,13 @@ class Surface:
 
     async def read_resource(self, uri: str) -> tuple[str, str]:
         """Return (MIME type, text) and count it as an answer. Raises ResourceNotFound or ResultGone."""
-        kind, _ = split_address(uri)
+        kind, rest = split_address(uri)
         if kind in TOOL_KINDS:
             await self.listed()
         if kind == HEALTH:
             await self._manager.measure_new()
+        if kind == RESULT and (replicas := self.session.results.replicas) is not None:
+            await replicas.fetch(unquote(rest.partition("/")[0]))
         view = self._view(self.session)
         if kind == RESULT:  # the first read of a large result parses all of it
             mime, text = await anyio.to_thread.run_sync(read_resource, view, uri)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from gatemini.chain.replay.journal_file import JournalFile
+from gatemini.chain.replay.journal_file import JournalWriter
 from gatemini.chain.replay.recorded_calls import MOST_BYTES, RecordedCalls
 from gatemini.chain.replay.records import Begun, Ended, Rewound, code_hash
 from gatemini.chain.replay.refusals import KNOWN_FIRST
@@ -144,8 +144,10 @@ class SessionJournals:
         self.running: dict[str, Journal] = {}
         self._unnamed: list[Journal] = []
         self._closed = False
-        self.new_file: Callable[[str], JournalFile] | None = None
+        self.new_file: Callable[[str], JournalWriter] | None = None
         """Makes the file of a chain, where the session may be continued by a later process."""
+        self.load: Callable[[str], Awaitable[Journal | None]] | None = None
+        """Reads the journal of a chain that another replica may have gone on with. Raises ResumeRefused."""
         self.kept: OrderedDict[str, Journal] = OrderedDict()
         self.bytes = 0
 
@@ -159,6 +161,16 @@ class SessionJournals:
         self.running[journal.id] = journal
         self._book.owners[journal.id] = self
         return journal
+
+    async def reach(self, ident: str) -> None:
+        """Have the journal of a chain as it is now, where other replicas write it too. Raises ResumeRefused."""
+        if self.load is None or ident in self.running:
+            return
+        journal = await self.load(ident)
+        if journal is not None and ident not in self.running:
+            if ident in self.kept:
+                self._book.take(ident)
+            self.take_back(journal, 0.0)
 
     def resume(self, ident: str, code: str) -> Journal:
         """Return the journal of that chain, rewound and running again. Raises ResumeRefused with the reason."""
