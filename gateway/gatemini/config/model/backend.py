@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from gatemini.config.model.durations import MAX_SECONDS, parse_duration
+from gatemini.config.model.values.durations import MAX_SECONDS, parse_duration
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 """Names of backends: the first half of every qualified name."""
