@@ -38,8 +38,10 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.policy.approvals.asking import Approvals
+from gatemini.policy.approvals.shared_grants import SharedGrants
 from gatemini.policy.audit.configured_log import kept_log, open_log
 from gatemini.policy.door import door_of
+from gatemini.policy.limits.shared import SharedLimits
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
@@ -64,6 +66,7 @@ from gatemini.upkeep.pinning import Pinning
 from gatemini.upkeep.problems import config_problems
 from gatemini.upkeep.readiness import Readiness
 from gatemini.upkeep.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
+from gatemini.upkeep.shared_usage import SharedUsage
 from gatemini.upkeep.slow_secrets import Awaited
 
 logger = logging.getLogger(__name__)
@@ -126,20 +129,29 @@ class App:
         self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.value)
         self._build_services(config, redactor)
 
+    def _build_policy(self, config: Config, redactor: Redactor) -> None:
+        """Make what decides about calls and records them."""
+        self.audit = open_log(config.audit, self.loaded.source, redactor)
+        self.pinning = Pinning(self.loaded, redactor, self.audit, self.manager)
+        self.pins = self.pinning.pins
+        self.known = KnownBackends(self.cache, self.registry, self.pinning)
+        self.limits = SharedLimits(self.state, refuse=config.state.on_failure == "refuse")
+        self.approvals.shared = SharedGrants(self.state) if self.state.shared else None
+        self.new_door = functools.partial(
+            door_of, approvals=self.approvals, audit=self.audit, pins=self.pins, limits=self.limits
+        )
+
     def _build_services(self, config: Config, redactor: Redactor) -> None:
         """Make what answers clients, on top of backends, registry and sandbox."""
         loaded = self.loaded
-        self.audit = open_log(config.audit, loaded.source, redactor)
-        self.pinning = Pinning(loaded, redactor, self.audit, self.manager)
-        self.pins = self.pinning.pins
-        self.known = KnownBackends(self.cache, self.registry, self.pinning)
-        self.new_door = functools.partial(door_of, approvals=self.approvals, audit=self.audit, pins=self.pins)
+        self._build_policy(config, redactor)
         self.seen = SeenResults(self.cache.seen)
         self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen, self.pins.is_withheld)
         self.catalog = Catalog(
             self.registry, self.index, self.tracker, self.facts, self.manager.configured, self.embedding
         )
         self.history = SearchHistory(history_path(self.cache.path) if config.search.history else None)
+        self._usage = SharedUsage(self.state, self.tracker)
         self._housekeeping = Housekeeping(
             self.cache,
             self.history,
@@ -176,6 +188,7 @@ class App:
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
         )
+        self.tools.degraded = self.limits.degraded
 
     @classmethod
     @asynccontextmanager
@@ -232,8 +245,8 @@ class App:
         self.set_composite_tools(self.loaded.config.composite_tools, self.loaded.faulty)
         self._start_backends()
         group.start_soon(warm, self.sandbox)
-        for task in (self.indexing.run, self.pinning.run, self.embedding.run, self._housekeeping.run):
-            group.start_soon(task)
+        for owner in (self.indexing, self.pinning, self.embedding, self._housekeeping, self._usage):
+            group.start_soon(owner.run)
         group.start_soon(sweep_results)
 
     def new_session(
@@ -307,7 +320,9 @@ class App:
 
     def problems(self) -> list[str]:
         """Return the problems of the configuration and of files, one sentence each."""
-        others = (self._waiting, self.cache.problem, self.audit.problem if self.audit is not None else None)
+        others = [self._waiting, self.cache.problem, self.audit.problem if self.audit is not None else None]
+        if self.state.problem is not None:
+            others.append(f"state: the store of all replicas cannot be reached: {self.state.problem}")
         found = config_problems(self.loaded, self.reload_problem)
         return [*found, *(problem for problem in others if problem), *self.pins.problems()]
 
@@ -412,6 +427,7 @@ class App:
 
     async def _close(self) -> None:
         await self._housekeeping.write_account(ended=True)
+        await self._usage.close()
         for session in self._sessions:
             session.close()
         self.sandbox.close()

@@ -6,6 +6,7 @@ Every failure becomes a tool error (`isError: true`) whose text the model sees; 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,6 +62,8 @@ class MetaTools:
     history: SearchHistory
     redactor: Redactor
     """Knows every resolved secret, and removes them from every answer."""
+    degraded: Callable[[], str | None] | None = None
+    """Says why limits count for this replica alone, if they do; None where there is one process."""
 
     async def call(
         self, name: str, arguments: Any, session: Session, client: ChainClient = NO_CLIENT
@@ -81,6 +84,8 @@ class MetaTools:
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
+        if self.degraded is not None and (why := self.degraded()) is not None:
+            result["_meta"] = {**result.get("_meta", {}), "gatemini/state": {"degraded": why}}
         counted = name if name in META_TOOLS else UNKNOWN_TOOL
         self.tracker.record_answer(counted, max(processed, returned), returned, session.id)
         return result
