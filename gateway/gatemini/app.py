@@ -10,7 +10,7 @@ import functools
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +27,7 @@ from gatemini.chain.guest.sandbox_settings import limits_of, new_sandbox, open_c
 from gatemini.chain.replay.journals_in_memory import JournalBook
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
+from gatemini.config.model.policy import PolicyConfig
 from gatemini.config.model.schema import CompositeTool, Config
 from gatemini.config.session_values import SessionValues, session_environ
 from gatemini.config.variables.redaction import Redactor
@@ -38,9 +39,8 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.policy.approvals.asking import Approvals
-from gatemini.policy.approvals.shared_grants import SharedGrants
 from gatemini.policy.audit.configured_log import kept_log, open_log
-from gatemini.policy.door import door_of
+from gatemini.policy.door import Door, door_of
 from gatemini.policy.limits.shared import SharedLimits
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
@@ -126,7 +126,7 @@ class App:
             self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
         )
         self.journals = JournalBook()
-        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.value)
+        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.value, state)
         self._build_services(config, redactor)
 
     def _build_policy(self, config: Config, redactor: Redactor) -> None:
@@ -136,10 +136,6 @@ class App:
         self.pins = self.pinning.pins
         self.known = KnownBackends(self.cache, self.registry, self.pinning)
         self.limits = SharedLimits(self.state, refuse=config.state.on_failure == "refuse")
-        self.approvals.shared = SharedGrants(self.state) if self.state.shared else None
-        self.new_door = functools.partial(
-            door_of, approvals=self.approvals, audit=self.audit, pins=self.pins, limits=self.limits
-        )
 
     def _build_services(self, config: Config, redactor: Redactor) -> None:
         """Make what answers clients, on top of backends, registry and sandbox."""
@@ -151,7 +147,6 @@ class App:
             self.registry, self.index, self.tracker, self.facts, self.manager.configured, self.embedding
         )
         self.history = SearchHistory(history_path(self.cache.path) if config.search.history else None)
-        self._usage = SharedUsage(self.state, self.tracker)
         self._housekeeping = Housekeeping(
             self.cache,
             self.history,
@@ -161,6 +156,7 @@ class App:
             self._client,
             self.catalog.backend_sizes,
             self.seen.shapes,
+            SharedUsage(self.state, self.tracker),
         )
         admission = Admission(config.registration, str(loaded.source or "the config file"), redactor)
         self.manager.permitted = admission.permitted
@@ -188,7 +184,17 @@ class App:
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
         )
-        self.tools.degraded = self.limits.degraded
+
+    def new_door(
+        self, policy: PolicyConfig | None, before: Door | None, webhook_key: str = ""
+    ) -> Door | None:
+        """Return the door with these rules, None where nothing is to be decided."""
+        door = door_of(
+            policy, before, self.approvals, webhook_key, audit=self.audit, pins=self.pins, limits=self.limits
+        )
+        if door is not None:
+            door.owners = self.manager.owners
+        return door
 
     @classmethod
     @asynccontextmanager
@@ -219,23 +225,20 @@ class App:
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
         own = None if shared else SessionValues(os.getcwd(), session_environ(environ, loaded.config))
-        async with AsyncExitStack() as parts:
-            state = await parts.enter_async_context(open_state(loaded.config.state, loaded.state_keys))
+        async with open_state(loaded.config.state, loaded.state_keys) as state:
             app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited, own, state)
             app.files_read = seen
-            for outer in (compute_process(), kept_log(app.audit, serving)):
-                await parts.enter_async_context(outer)
-            group = await parts.enter_async_context(anyio.create_task_group())
-            await app._start(group)
-            if loaded.source is not None:
-                await group.start(awaited.run, loaded)
-                group.start_soon(app._follow_config, load, seen)
-            try:
-                yield app
-            finally:
-                group.cancel_scope.cancel()
-                with anyio.move_on_after(CLOSING_SECONDS, shield=True):
-                    await app._close()
+            async with compute_process(), kept_log(app.audit, serving), anyio.create_task_group() as group:
+                await app._start(group)
+                if loaded.source is not None:
+                    await group.start(awaited.run, loaded)
+                    group.start_soon(app._follow_config, load, seen)
+                try:
+                    yield app
+                finally:
+                    group.cancel_scope.cancel()
+                    with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+                        await app._close()
 
     async def _start(self, group: TaskGroup) -> None:
         """Start the tasks of all parts."""
@@ -245,7 +248,7 @@ class App:
         self.set_composite_tools(self.loaded.config.composite_tools, self.loaded.faulty)
         self._start_backends()
         group.start_soon(warm, self.sandbox)
-        for owner in (self.indexing, self.pinning, self.embedding, self._housekeeping, self._usage):
+        for owner in (self.indexing, self.pinning, self.embedding, self._housekeeping):
             group.start_soon(owner.run)
         group.start_soon(sweep_results)
 
@@ -255,10 +258,15 @@ class App:
         values: SessionValues | None = None,
         *,
         shared: bool = False,
+        ident: str | None = None,
     ) -> Session:
-        """Start the session of one client, or of clients that share one (`shared`), with its `values`."""
+        """Start the session of one client, or of clients that share one (`shared`), with its `values`. `ident`: another
+        replica knows it by this id.
+        """
         store = store_of(self.loaded.config.results, shared=shared)
         session = Session(store, self.journals.session(), principal=principal or local("stdio"))
+        if ident is not None:
+            session.id = ident
         if self.chain.door is not None:
             session.reads = self.chain.door.begin_session(session.id)
         self._sessions.append(session)
@@ -312,6 +320,7 @@ class App:
             self.chain.redactor.redact,
             budget_for(session.client).result,
             listing.shows,
+            listing.hidden,
         )
 
     async def settled(self, timeout: float) -> bool:
@@ -320,9 +329,8 @@ class App:
 
     def problems(self) -> list[str]:
         """Return the problems of the configuration and of files, one sentence each."""
-        others = [self._waiting, self.cache.problem, self.audit.problem if self.audit is not None else None]
-        if self.state.problem is not None:
-            others.append(f"state: the store of all replicas cannot be reached: {self.state.problem}")
+        audit = self.audit.problem if self.audit is not None else None
+        others = (self._waiting, self.cache.problem, audit, self.state.problem)
         found = config_problems(self.loaded, self.reload_problem)
         return [*found, *(problem for problem in others if problem), *self.pins.problems()]
 
@@ -353,7 +361,7 @@ class App:
             logger.warning("%s", self._waiting)
         self.registration.set_configured(loaded.origins, loaded.spaces)
         self.tools.redactor.add(loaded.secrets)
-        logging.getLogger().setLevel(config.log_level.upper())
+        logging.getLogger().setLevel(config.least_level.upper())
         self.registry.set_aliases(config.aliases)
         kept = {key: getattr(self._began.sandbox, key) for key in PROCESS_KEYS}
         running = config.sandbox.model_copy(update=kept)
@@ -427,7 +435,6 @@ class App:
 
     async def _close(self) -> None:
         await self._housekeeping.write_account(ended=True)
-        await self._usage.close()
         for session in self._sessions:
             session.close()
         self.sandbox.close()

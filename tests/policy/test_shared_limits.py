@@ -13,7 +13,6 @@ from fixtures.redis_server import RedisServer, redis_server
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.errors import ApprovalPending, CallUnchecked, PolicyDenied
 from gatemini.policy.approvals.asking import Approvals
-from gatemini.policy.approvals.shared_grants import SharedGrants
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.door import Door
 from gatemini.policy.facts import CallFacts, Hints
@@ -29,9 +28,8 @@ pytestmark = pytest.mark.anyio
 
 def door(store: StateStore, *, refuse: bool = True, audit: AuditLog | None = None, **policy: Any) -> Door:
     """The door of one replica."""
-    approvals = Approvals()
+    approvals = Approvals(state=store)
     approvals.console = True
-    approvals.shared = SharedGrants(store) if store.shared else None
     limits = SharedLimits(store, refuse=refuse)
     return Door(PolicyConfig.model_validate(policy), approvals, audit=audit, limits=limits)
 

@@ -6,7 +6,6 @@ Every failure becomes a tool error (`isError: true`) whose text the model sees; 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from gatemini.config.model.schema import OutputConfig, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.history import SearchHistory
 from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
+from gatemini.logs.context import SESSION, logged_as
 from gatemini.model import Json
 from gatemini.output.options import OutputOptions
 from gatemini.policy.principal import Principal
@@ -62,15 +62,14 @@ class MetaTools:
     history: SearchHistory
     redactor: Redactor
     """Knows every resolved secret, and removes them from every answer."""
-    degraded: Callable[[], str | None] | None = None
-    """Says why limits count for this replica alone, if they do; None where there is one process."""
 
     async def call(
         self, name: str, arguments: Any, session: Session, client: ChainClient = NO_CLIENT
     ) -> Json:
         """Return the MCP result of one meta-tool as a dict; failures have `isError: true`."""
         try:
-            result, processed = await self._dispatch(name, arguments, session, client)
+            with logged_as(SESSION, session.id):
+                result, processed = await self._dispatch(name, arguments, session, client)
         except GateminiError as exc:
             result, processed = error_result(exc.text(), session), 0
         except Exception as exc:
@@ -79,12 +78,14 @@ class MetaTools:
                 error_result(f"InternalError: {type(exc).__name__} in {name}: {exc}", session),
                 0,
             )
+        if session.results.replicas is not None:
+            await session.results.replicas.flush()
         result = self._without_secrets(result)
         result = _shown(result, session) if result["isError"] else result
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
-        if self.degraded is not None and (why := self.degraded()) is not None:
+        if (door := self.chain.door) is not None and (why := door.limits.degraded()) is not None:
             result["_meta"] = {**result.get("_meta", {}), "gatemini/state": {"degraded": why}}
         counted = name if name in META_TOOLS else UNKNOWN_TOOL
         self.tracker.record_answer(counted, max(processed, returned), returned, session.id)

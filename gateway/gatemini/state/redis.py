@@ -103,11 +103,11 @@ class RedisStore:
             return found
 
     def _reached(self, problem: str | None) -> None:
-        self.problem = problem
+        self.problem = None if problem is None else f"the state store cannot be reached: {problem}"
 
     async def _ask(self, operation: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
         if self.problem is not None:
-            raise StateUnavailable(f"the state store cannot be reached: {self.problem}")
+            raise StateUnavailable(self.problem)
         try:
             with anyio.fail_after(OPERATION_SECONDS):
                 return await operation(*args, **options)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from contextlib import suppress
 from typing import Any
 
-import anyio
 import orjson
 
 from gatemini.errors import StateUnavailable
@@ -33,13 +33,14 @@ class SharedUsage:
         self._given: dict[str, int] = {}
         """Uses of this process that the store has."""
         self._id = secrets.token_hex(8)
+        self._due = 0.0
 
-    async def run(self) -> None:
-        """Exchange them until cancelled; a store of this process alone has nothing to exchange."""
-        while self._store.shared:
+    async def exchange_if_due(self) -> None:
+        """Exchange them once a minute; a store of this process alone has nothing to exchange."""
+        if self._store.shared and time.monotonic() >= self._due:
+            self._due = time.monotonic() + EXCHANGE_SECONDS
             with suppress(StateUnavailable):
                 await self.exchange()
-            await anyio.sleep(EXCHANGE_SECONDS)
 
     async def close(self) -> None:
         """Give what is new at the end."""

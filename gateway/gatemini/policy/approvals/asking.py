@@ -30,6 +30,7 @@ from gatemini.policy.approvals.webhook import Webhook, WebhookFailed
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
 from gatemini.policy.reach import CannotAsk, Reach
+from gatemini.state.store import StateStore
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class _Round:
 class Approvals:
     """The approvals of one gateway. `run` owns the tasks that ask."""
 
-    def __init__(self, redact: Redact = lambda value: value) -> None:
+    def __init__(self, redact: Redact = lambda value: value, state: StateStore | None = None) -> None:
         self.store = GrantStore()
         self.event: Event = _no_event
         self.needed = anyio.Event()
@@ -87,8 +88,7 @@ class Approvals:
         self.console = False
         """Whether a command of the terminal can reach this gateway."""
         self.webhook: Webhook | None = None
-        self.shared: SharedGrants | None = None
-        """Grants of all replicas; None for one process."""
+        self.shared = SharedGrants(state) if state is not None and state.shared else None
         self.allowed: tuple[Channel, ...] = CHANNELS
         """Channels that may be used at all, whatever a rule allows."""
         self._redact = redact

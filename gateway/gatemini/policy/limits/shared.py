@@ -49,11 +49,7 @@ class SharedLimits:
     def refused(self, facts: CallFacts, needs: str, error: StateUnavailable | None = None) -> None:
         """Raise CallUnchecked for a call that needs the store while it cannot be reached, unless local limits do."""
         if self.refuse:
-            problem = (
-                error.message
-                if error is not None
-                else f"the state store cannot be reached: {self.store.problem}"
-            )
+            problem = error.message if error is not None else self.store.problem
             raise CallUnchecked(
                 f"{facts.qualified} cannot be checked: {needs}, and {problem}", hint=HINT
             ) from error
@@ -62,7 +58,7 @@ class SharedLimits:
         """Say that limits count for this replica alone, and why, while they do."""
         if self.refuse or self.store.problem is None:
             return None
-        return f"limits and approvals are those of this replica alone: the state store cannot be reached: {self.store.problem}"
+        return f"limits and approvals are those of this replica alone: {self.store.problem}"
 
     async def take(self, facts: CallFacts, budgets: Budgets) -> Decision | None:
         """Count a call; return the denial of one that is one too many. Raises CallUnchecked."""

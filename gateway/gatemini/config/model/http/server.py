@@ -76,6 +76,9 @@ class TlsConfig(Strict):
 class HttpSessionsConfig(Strict):
     """Sessions of HTTP clients."""
 
+    mode: Literal["adopt", "sticky", "stateless"] = "adopt"
+    """Sessions before 2026-07-28 among replicas: `adopt` moves them, `sticky` needs a balancer that sends a client always
+    to the same replica, `stateless` keeps none, so that nothing asks back."""
     idle: Duration = 1800.0
     """A session without a request in flight ends after so long."""
     max: int = Field(default=10_000, ge=1, le=1_000_000)
