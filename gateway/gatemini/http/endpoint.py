@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -277,7 +278,10 @@ class Endpoint:
         """Cancel a request of the handshake eras as its client would: the SDK goes on when the client is gone."""
         params = {"requestId": call.envelope.id, "reason": "the client hung up"}
         body = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).encode()
-        with anyio.move_on_after(CANCEL_SECONDS):
+        with (
+            suppress(anyio.ClosedResourceError),  # the session has ended, and its requests with it
+            anyio.move_on_after(CANCEL_SECONDS),
+        ):
             await self._manager.inject(session.server, call.login.user, session.ident, body)
 
     # -- streams, notifications, answers of the client ---------------------------------------------------

@@ -86,6 +86,7 @@ class Exchange:
         self._read = 0
         self._waiting: dict[object, anyio.Event] = {}
         self._taken = anyio.Event()
+        self._answered = anyio.Event()
         self.scope = anyio.CancelScope()
         self.ended = anyio.Event()
         """Set when nothing of it runs any more."""
@@ -117,14 +118,20 @@ class Exchange:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        await anyio.sleep_forever()  # its client may leave while another waits: the server cancels it then
-        raise AssertionError
+        # Its client may leave while another waits: the server cancels it then. When it is answered, as servers do, so
+        # that the SDK need not cancel what reads here: the exception would keep all of the request in a reference cycle.
+        await self._answered.wait()
+        return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
         size = len(message.get("body", b""))
         self._messages.append(message)
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self._answered.set()
         self._kept += size
         self._unsent += size
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self.done = True  # a client that leaves with its whole answer cancels nothing
         while self._kept > KEPT_BYTES and self._dropped < self._read:
             self._kept -= len(self._messages.pop(0).get("body", b""))
             self._dropped += 1

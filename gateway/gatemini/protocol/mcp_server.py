@@ -165,7 +165,8 @@ class _Handlers:
             return await call_next(ctx)
         except GateminiError as exc:
             message = self._surface.redactor.redact(exc.text())
-            raise MCPError(code=types.INVALID_PARAMS, message=message) from exc
+            data = {"uri": ctx.params["uri"]} if ctx.params and "uri" in ctx.params else None
+            raise MCPError(code=types.INVALID_PARAMS, message=message, data=data) from exc
 
     async def lenient_arguments(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Accept `tools/call` arguments that are JSON text of an object; answer others with a tool error the model
