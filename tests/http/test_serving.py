@@ -15,7 +15,7 @@ from mcp.client import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from fixtures.backend_bench import ODD
-from fixtures.daemons import LEDGER
+from fixtures.daemons import LEDGER, LEGACY
 from fixtures.http_gateway import MODERN_HEADERS, Served, messages, result, served, text, until
 from gatemini.http.exchange import Exchange
 
@@ -339,3 +339,15 @@ async def _until_data(lines: Any) -> Any:
         yield line
         if line.startswith("data:"):
             return
+
+
+@pytest.mark.proves("http.sessions.mode")
+async def test_stateless_serves_older_clients_without_a_session(tmp_path: Path) -> None:
+    async with served(tmp_path, http={"sessions": {"mode": "stateless"}}) as gateway:
+        first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": LEGACY}
+        answer = await gateway.post(first)
+        assert answer.status_code == 200
+        assert "mcp-session-id" not in answer.headers
+        headers = {"MCP-Protocol-Version": "2025-06-18"}
+        answer = await gateway.post(gateway.legacy_chain("return 6 * 7;"), headers=headers)
+        assert text(result(answer)) == "42"
