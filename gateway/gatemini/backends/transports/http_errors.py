@@ -96,7 +96,7 @@ def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bo
         )
     kind: type[BackendError] = BackendUnreachable if status in (502, 503, 504) else BackendProtocol
     if status in (401, 403):
-        hint = f"set or correct headers.Authorization of backend {name}"
+        hint = f"set or correct headers.Authorization of backend {name}, or let it log in: oauth: {{}} and `gatemini login {name}`"
     elif status in (404, 405, 406, 410):
         hint = "check the path in `url`; an old HTTP+SSE server needs `transport: sse`"
     elif 300 <= status < 400:
@@ -151,9 +151,7 @@ def says_session_lost(body: bytes) -> bool:
     """
     if len(body) > _CERTAIN_BYTES or b"ession" not in body:
         return False
-    if any(
-        isinstance(p, Frame) and p.message.get("id") not in (None, "") for p in decode(body)
-    ):
+    if any(isinstance(p, Frame) and p.message.get("id") not in (None, "") for p in decode(body)):
         return False
     text = body.decode("utf-8", "replace").strip()
     try:
