@@ -114,7 +114,7 @@ class App:
             clients=clients,
             record_dir=cache.path.parent / "children",
             own_session=own_session,
-            logins=Logins(redactor.replace),
+            logins=Logins(redactor.replace, state),
         )
         self.sandbox = new_sandbox(config.sandbox)
         self._sessions: list[Session] = []

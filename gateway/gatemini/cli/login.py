@@ -14,6 +14,7 @@ from gatemini.errors import BackendNotFound, GateminiError, InvalidRequest, Logi
 if TYPE_CHECKING:
     from gatemini.backends.oauth.credentials import Credentials
     from gatemini.backends.oauth.device import DeviceCode
+    from gatemini.backends.oauth.logins import Logins
     from gatemini.config.load import Loaded
     from gatemini.config.model.schema import BackendConfig
 
@@ -64,10 +65,10 @@ def login(*, backend: str | None, every: bool, browser: bool, config: Path | Non
     chosen = with_oauth if backend is None else [_of(loaded, backend)]
     person = Terminal(browser=browser)
 
-    async def one(config: BackendConfig) -> dict[str, Any]:
-        return await _log_in(config, person, again=not every)
+    async def one(config: BackendConfig, logins: Logins) -> dict[str, Any]:
+        return await _log_in(config, logins, person, again=not every)
 
-    done = _each(chosen, one)
+    done = _each(loaded, chosen, one)
     if as_json:
         shell.emit({"logins": done})
     else:
@@ -81,47 +82,56 @@ def login(*, backend: str | None, every: bool, browser: bool, config: Path | Non
 def logout(*, backend: str, config: Path | None, as_json: bool) -> int:
     """Forget the login to a backend, and give its tokens back where the issuer takes them."""
 
-    async def one(config: BackendConfig) -> dict[str, Any]:
+    async def one(config: BackendConfig, logins: Logins) -> dict[str, Any]:
         from gatemini.backends.oauth.grants import revoked
         from gatemini.backends.oauth.requests import OAuthError
 
-        login = await _credentials(config).log_out()
+        credentials = _credentials(config, logins)
+        login = await credentials.log_out()
         if login is None:
             return {"backend": config.name, "ok": True, "text": "nobody was logged in"}
         try:
-            await revoked(login)
+            await revoked(credentials.oauth, login)
         except OAuthError as error:
             return {"backend": config.name, "ok": True, "text": f"logged out here; {error.message}"}
         return {"backend": config.name, "ok": True, "text": "logged out"}
 
-    [done] = _each([_of(_loaded(config), backend)], one)
+    loaded = _loaded(config)
+    [done] = _each(loaded, [_of(loaded, backend)], one)
     shell.result(done, _line(done), as_json=as_json)
     return shell.OK
 
 
 def _each(
-    chosen: list[BackendConfig], one: Callable[[BackendConfig], Awaitable[dict[str, Any]]]
+    loaded: Loaded,
+    chosen: list[BackendConfig],
+    one: Callable[[BackendConfig, Logins], Awaitable[dict[str, Any]]],
 ) -> list[dict[str, Any]]:
     """One after another: a person has one browser."""
     import anyio
 
+    from gatemini.backends.oauth.logins import Logins
+    from gatemini.state.opening import open_state
+
     async def all_of_them() -> list[dict[str, Any]]:
-        return [await one(config) for config in chosen]
+        async with open_state(loaded.config.state, loaded.state_keys) as store:
+            logins = Logins(lambda name, values: None, store)
+            return [await one(config, logins) for config in chosen]
 
     return anyio.run(all_of_them)
 
 
-async def _log_in(config: BackendConfig, person: Terminal, *, again: bool) -> dict[str, Any]:
+async def _log_in(config: BackendConfig, logins: Logins, person: Terminal, *, again: bool) -> dict[str, Any]:
     """Connect, so that the backend says what it wants; log in if it refuses, or `again`; connect once more."""
     from gatemini.backends.oauth.flows import log_in
     from gatemini.backends.oauth.requests import OAuthError
 
-    credentials = _credentials(config)
+    credentials = _credentials(config, logins)
     try:
-        tools = await _tools(config)
+        tools = await _tools(config, logins)
         if again or tools is None:
             await log_in(credentials, person)
-            tools = await _tools(config)
+            tools = await _tools(config, logins)
         await credentials.follow(now=True)
     except (OAuthError, GateminiError) as error:
         return {"backend": config.name, "ok": False, "text": error.message}
@@ -130,14 +140,13 @@ async def _log_in(config: BackendConfig, person: Terminal, *, again: bool) -> di
     return {"backend": config.name, "ok": tools is not None, "text": text, "tools": tools, **facts}
 
 
-async def _tools(config: BackendConfig) -> int | None:
+async def _tools(config: BackendConfig, logins: Logins) -> int | None:
     """How many tools the backend lists with the login that is stored; None where it wants another one."""
     import anyio
 
     from gatemini.backends.manager import Manager
-    from gatemini.backends.oauth.logins import Logins
 
-    manager = Manager(on_tools=lambda name, tools: None, logins=Logins(lambda name, values: None))
+    manager = Manager(on_tools=lambda name, tools: None, logins=logins)
     found: int | None = None
     async with anyio.create_task_group() as tasks:
         await tasks.start(manager.run)
@@ -152,10 +161,8 @@ async def _tools(config: BackendConfig) -> int | None:
     return found
 
 
-def _credentials(config: BackendConfig) -> Credentials:
-    from gatemini.backends.oauth.logins import Logins
-
-    found = Logins(lambda name, values: None).of(config)
+def _credentials(config: BackendConfig, logins: Logins) -> Credentials:
+    found = logins.of(config)
     if found is None:
         raise InvalidRequest(
             f"{config.name} has no oauth",

@@ -84,8 +84,14 @@ async def callback(port: int) -> AsyncIterator[Callback]:
     async with listener, anyio.create_task_group() as tasks:
         found = Callback(listener.extra(anyio.abc.SocketAttribute.local_port))  # noqa: S610 - of anyio
         tasks.start_soon(listener.serve, found.serve)
-        yield found
+        failure: OAuthError | None = None
+        try:
+            yield found
+        except OAuthError as error:  # raised below: a task group would wrap it
+            failure = error
         tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 async def by_browser(
@@ -127,7 +133,7 @@ async def by_browser(
             "redirect_uri": back.url,
             "code_verifier": verifier,
         }
-        return await granted(login, form, scope)
+        return await granted(config, login, form, scope)
 
 
 def _code(found: dict[str, str], authority: Authority) -> str:

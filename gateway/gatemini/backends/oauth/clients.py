@@ -49,7 +49,7 @@ def _configured(config: BackendOAuth, client_id: str, authority: Authority) -> C
         method = "none"
     else:
         method = _method(authority, _METHODS[:2])
-    return Client(client_id, config.client_secret, method)
+    return Client(client_id, method=method)
 
 
 def _method(authority: Authority, known: Sequence[str]) -> str:
@@ -89,17 +89,19 @@ async def _register(authority: Authority, redirects: Sequence[str]) -> Client:
     return Client(ident, secret, method if secret else "none", registered=True)
 
 
-def proof(client: Client, issuer: str, form: dict[str, str]) -> dict[str, str]:
+def proof(config: BackendOAuth, login: Login, form: dict[str, str]) -> dict[str, str]:
     """Add the client to a form for the token endpoint; the headers that go with it."""
-    if client.method == "client_secret_basic" and client.secret is not None:
-        pair = f"{quote(client.client_id, safe='')}:{quote(client.secret, safe='')}"
+    client = login.client
+    secret = client.secret if client.registered else config.client_secret
+    if client.method == "client_secret_basic" and secret is not None:
+        pair = f"{quote(client.client_id, safe='')}:{quote(secret, safe='')}"
         return {"authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
     form["client_id"] = client.client_id
-    if client.method == "client_secret_post" and client.secret is not None:
-        form["client_secret"] = client.secret
-    elif client.method == "private_key_jwt" and client.secret is not None:
+    if client.method == "client_secret_post" and secret is not None:
+        form["client_secret"] = secret
+    elif client.method == "private_key_jwt" and secret is not None:
         form["client_assertion_type"] = ASSERTION
-        form["client_assertion"] = _assertion(client.client_id, client.secret, issuer)
+        form["client_assertion"] = _assertion(client.client_id, secret, login.issuer)
     return {}
 
 

@@ -25,7 +25,7 @@ from gatemini.backends.oauth.record import Kept, Login
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError
 from gatemini.backends.oauth.vault import Vault, key_of
 from gatemini.config.model.backend import UNATTENDED, BackendConfig, BackendOAuth
-from gatemini.errors import BackendError, BackendUnreachable, ConfigError, LoginRequired
+from gatemini.errors import BackendError, BackendUnreachable, ConfigError, LoginRequired, StateUnavailable
 from gatemini.model import Json
 
 FOLLOW_SECONDS = 0.5
@@ -156,6 +156,8 @@ class Credentials(TokenSource):
                 )
             except OAuthError as error:
                 renewal.error = BackendUnreachable(f"{self.name}: the login failed: {error.message}")
+            except StateUnavailable as error:
+                renewal.error = BackendUnreachable(f"{self.name}: no token: {error.message}")
             except BackendError as error:
                 renewal.error = error
             finally:
@@ -189,7 +191,7 @@ class Credentials(TokenSource):
 
     async def _refresh(self, login: Login, challenge: Challenge) -> None:
         try:
-            renewed = await refreshed(login)
+            renewed = await refreshed(self.oauth, login)
         except IssuerUnreachable:
             raise
         except OAuthError as error:
@@ -211,11 +213,15 @@ class Credentials(TokenSource):
         if not now and clock < self._looked + FOLLOW_SECONDS:
             return False
         self._looked = clock
-        version = await self._vault.version(self.key)
-        if version == self._version:
-            return False
         try:
+            version = await self._vault.version(self.key)
+            if version == self._version:
+                return False
             self._take(await self._vault.read(self.key), version)
+        except StateUnavailable as error:
+            if self._version is not _UNREAD:
+                return False  # what is known goes on
+            raise BackendUnreachable(f"{self.name}: no login: {error.message}", hint=error.hint) from error
         except (ConfigError, OSError) as error:
             hint = error.hint if isinstance(error, ConfigError) else None
             raise LoginRequired(f"{self.name} has no login: {error}", hint=hint) from error
@@ -225,9 +231,11 @@ class Credentials(TokenSource):
         """Write it down, then use it; where it cannot be written, it counts for this process."""
         try:
             await self._vault.write(self.key, kept)
-        except (ConfigError, OSError) as error:
+            version = await self._vault.version(self.key)
+        except (ConfigError, OSError, StateUnavailable) as error:
             logger.warning("the login of %s is lost at the next start: %s", self.name, error)
-        self._take(kept, await self._vault.version(self.key))
+            version = self._version
+        self._take(kept, version)
 
     def _take(self, kept: Kept, version: object) -> None:
         before = self._kept.login.secrets if self._kept.login is not None else []
@@ -256,7 +264,7 @@ class Credentials(TokenSource):
 
     async def until_login(self) -> None:
         while True:
-            with suppress(LoginRequired):  # what is stored cannot be read yet
+            with suppress(BackendError):  # what is stored cannot be read yet
                 await self.follow(now=True)
                 if self.login is not None:
                     return

@@ -42,7 +42,7 @@ async def by_device(
     login = await begun(config, authority, before, (_UNUSED,))
     scope = authority.scope(config.scopes, challenge, refreshable=True)
     form = {"resource": authority.resource, **parameters(config, scope)}
-    headers = proof(login.client, login.issuer, form)
+    headers = proof(config, login, form)
     form.setdefault("client_id", login.client.client_id)
     answer = await post_form(place, form, headers)
     device, code, page = (answer.get(key) for key in ("device_code", "user_code", "verification_uri"))
@@ -56,15 +56,17 @@ async def by_device(
     interval = _seconds(answer.get("interval"), DEFAULT_INTERVAL)
     grant = {"grant_type": DEVICE_GRANT, "device_code": device}
     with anyio.move_on_after(life):
-        return await _polled(login, grant, scope, interval)
+        return await _polled(config, login, grant, scope, interval)
     raise OAuthError(f"the code was not confirmed within {life:g} s", code="expired_token")
 
 
-async def _polled(login: Login, grant: dict[str, str], scope: str | None, interval: float) -> Login:
+async def _polled(
+    config: BackendOAuth, login: Login, grant: dict[str, str], scope: str | None, interval: float
+) -> Login:
     while True:
         await anyio.sleep(interval)
         try:
-            return await granted(login, grant, scope)
+            return await granted(config, login, grant, scope)
         except IssuerUnreachable:
             interval *= 2
         except OAuthError as error:

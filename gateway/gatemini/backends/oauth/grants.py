@@ -11,12 +11,12 @@ from gatemini.backends.oauth.requests import OAuthError, post_form
 from gatemini.config.model.backend import BackendOAuth
 
 
-async def granted(login: Login, form: dict[str, str], asked: str | None) -> Login:
+async def granted(config: BackendOAuth, login: Login, form: dict[str, str], asked: str | None) -> Login:
     """Send a grant with the client's proof. Raises OAuthError."""
     form = dict(form)
     if login.resource:
         form.setdefault("resource", login.resource)
-    headers = proof(login.client, login.issuer, form)
+    headers = proof(config, login, form)
     answer = await post_form(login.token_endpoint, form, headers)
     return login.with_tokens(answer, time.time(), asked)
 
@@ -36,12 +36,12 @@ async def begun(
     )
 
 
-async def refreshed(login: Login) -> Login:
+async def refreshed(config: BackendOAuth, login: Login) -> Login:
     """Renew a login by its refresh token."""
     if login.refresh_token is None:
         raise OAuthError("there is no refresh token", code="invalid_grant")
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
-    return await granted(login, form, login.scope)
+    return await granted(config, login, form, login.scope)
 
 
 async def unattended(
@@ -50,17 +50,17 @@ async def unattended(
     """A login that needs no person: the client's own."""
     scope = authority.scope(config.scopes, challenge, refreshable=False)
     form = {"grant_type": "client_credentials", **parameters(config, scope)}
-    return await granted(await begun(config, authority, before), form, scope)
+    return await granted(config, await begun(config, authority, before), form, scope)
 
 
-async def revoked(login: Login) -> None:
+async def revoked(config: BackendOAuth, login: Login) -> None:
     """Give the tokens back, where the issuer takes them (RFC 7009)."""
     if login.revocation_endpoint is None:
         return
     for kind in ("refresh_token", "access_token"):
         if token := getattr(login, kind):
             form = {"token": token, "token_type_hint": kind}
-            headers = proof(login.client, login.issuer, form)
+            headers = proof(config, login, form)
             await post_form(login.revocation_endpoint, form, headers)
 
 

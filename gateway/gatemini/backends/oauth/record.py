@@ -23,6 +23,7 @@ class Client(msgspec.Struct, frozen=True):
 
     client_id: str
     secret: str | None = None
+    """The secret that the issuer gave it; a configured one is not kept here."""
     method: str = "none"
     """How it proves itself at the token endpoint."""
     registered: bool = False

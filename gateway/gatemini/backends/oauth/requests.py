@@ -17,6 +17,7 @@ from gatemini.bounded_body import bounded_body
 TIMEOUT_SECONDS = 10.0
 MOST_BYTES = 1 << 20
 MOST_DESCRIPTION = 200
+SHORTEST_SECRET = 16
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -24,9 +25,12 @@ class OAuthError(Exception):
     """A step of a login failed. `code` is the OAuth error code, where the server named one."""
 
     def __init__(self, message: str, *, code: str = "") -> None:
-        super().__init__(message)
+        super().__init__()
         self.message = message
         self.code = code
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class IssuerUnreachable(OAuthError):
@@ -72,14 +76,16 @@ async def post_json(url: str, body: Mapping[str, Any]) -> tuple[int, Any]:
 async def post_form(
     url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The JSON object that answers a form. Raises OAuthError, with the code that the server gave."""
+    """The JSON object that answers a form, empty for none. Raises OAuthError, with the code that the server gave."""
     status, body = await _answer("POST", url, data=dict(form), headers=dict(headers or {}))
     found = body if isinstance(body, dict) else {}
     code = found.get("error")
     if status >= 400 or code is not None:
-        raise refused(url, status, found)
-    if not found:
-        raise OAuthError(f"{shown(url)} answered {status} without a JSON object")
+        error = refused(url, status, found)
+        for value in form.values():  # some servers quote what they refuse
+            if len(value) >= SHORTEST_SECRET:
+                error.message = error.message.replace(value, "«secret»")
+        raise error
     return found
 
 

@@ -19,9 +19,10 @@ from gatemini.backends.oauth.record import Kept
 from gatemini.config.model.schema import KeyringConfig
 from gatemini.config.variables.errors import SecretUnavailable
 from gatemini.config.variables.keychain import Keychain, read_keychain
-from gatemini.errors import ConfigError
+from gatemini.errors import ConfigError, StateUnavailable
 from gatemini.folders import state_folder
 from gatemini.processes.own_files import read_own, replace_own
+from gatemini.state.store import StateStore
 
 try:
     import fcntl
@@ -40,6 +41,8 @@ MOST_BYTES = 1 << 20
 LOCK_SECONDS = 30.0
 """How long another process may take to renew a login, before its turn is taken for lost."""
 POLL_SECONDS = 0.05
+KEPT_SECONDS = 400 * 24 * 3600.0
+"""How long a shared store keeps a login that nobody renews."""
 
 
 def key_of(backend: str, url: str, principal: str) -> str:
@@ -121,6 +124,42 @@ class FileVault:
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.sealed"
+
+
+class StoreVault:
+    """The store that replicas share, which seals what it keeps."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
+
+    async def read(self, key: str) -> Kept:
+        [found] = await self._store.get(_PREFIX + key)
+        return Kept() if found is None else msgspec.json.decode(found, type=Kept)
+
+    async def write(self, key: str, kept: Kept) -> None:
+        await self._store.put(_PREFIX + key, msgspec.json.encode(kept), KEPT_SECONDS)
+
+    async def remove(self, key: str) -> None:
+        await self._store.delete(_PREFIX + key)
+
+    async def version(self, key: str) -> object:
+        [found] = await self._store.get(_PREFIX + key)
+        return found
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        lease, owner = f"{_PREFIX}turn:{key}", secrets.token_hex(8)
+        with anyio.move_on_after(LOCK_SECONDS):
+            while not await self._store.lease(lease, owner, LOCK_SECONDS):  # noqa: ASYNC110 - of another process
+                await anyio.sleep(POLL_SECONDS)
+        try:
+            yield
+        finally:
+            with suppress(StateUnavailable):  # it ends by itself
+                await self._store.release(lease, owner)
+
+
+_PREFIX = "login:"
 
 
 def _locked(held: int) -> bool:
