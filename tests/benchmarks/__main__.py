@@ -49,6 +49,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "clients": clients.clients,
     "journals": journals.journals,
     "http": http.over_http,
+    "http_sessions": http.idle_sessions,
     "large": large.large,
     "waits": waits.waits,
     "internal": guests.internal,

@@ -56,6 +56,8 @@ class Call:
     body: bytes
     envelope: Envelope
     modern: bool
+    short: bool = False
+    """Whether it is answered without the SDK."""
 
 
 class Endpoint:
@@ -164,6 +166,9 @@ class Endpoint:
         if exchange is None:
             assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
             body = self._retries.resumed(key, call.body)
+            call.short = body is call.body and session.shortcut.takes(call.scope, call.envelope)
+            if not call.short:
+                session.shortcut.forget()
             exchange = Exchange(call.scope, body, partial(self._abandoned, call, session))
             self._retries.begin(key, exchange)
             self._tasks.start_soon(self._run, exchange, call, session, key)
@@ -185,6 +190,9 @@ class Endpoint:
         ident = call.envelope.id
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            if call.short:
+                await session.shortcut.serve(call.envelope, send)
+                return
             with self._manager.serving(session.server):
                 await self._manager.handle_request(scope, receive, self._noting_id(call, session, send))
 
@@ -250,6 +258,7 @@ class Endpoint:
     async def _pass(self, call: Call, session: HttpSession, receive: Receive, send: Send) -> None:
         """Let the SDK serve a request whose connection is all there is of it."""
         status = 0
+        session.shortcut.forget()
         begun = ended = False
         unread = [call.body] if call.scope["method"] == "POST" else []
 
