@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
+from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
+
+from gatemini.http.auth.login import Login
+from gatemini.http.body import Envelope
 
 KEPT_BYTES = 8 << 20
 """Bytes of an answer that are kept for a client that joins; a longer one cannot be joined any more."""
@@ -48,6 +53,28 @@ class Detachable:
             self.scope.clear()
 
 
+@dataclass(slots=True)
+class Call:
+    """One HTTP request after its login."""
+
+    scope: Scope
+    headers: Headers
+    login: Login
+    body: bytes
+    envelope: Envelope
+    modern: bool
+    """Whether it stands for itself: of 2026-07-28, or where no sessions are kept of the eras before."""
+    forwarded: bool = False
+    """Whether another replica has got it from its client."""
+    short: bool = False
+    """Whether it is answered without the SDK."""
+
+    @property
+    def answers(self) -> object:
+        """The id of the request that the client answers with it."""
+        return self.envelope.id if self.envelope.method is None else None
+
+
 class Exchange:
     """A request that is being answered. `abandoned` is called once, when nobody waits for the answer any more."""
 
@@ -66,6 +93,8 @@ class Exchange:
         self.ended = anyio.Event()
         """Set when nothing of it runs any more."""
         self.done = self.left = False
+        self.elsewhere = self.claimed = False
+        """Whether another replica answers it; whether others know that this one does."""
         self.chain: str | None = None
         """The id of the chain that was cut off with the request, if one was."""
 
@@ -103,6 +132,8 @@ class Exchange:
             self._answered.set()
         self._kept += size
         self._unsent += size
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self.done = True  # a client that leaves with its whole answer cancels nothing
         while self._kept > KEPT_BYTES and self._dropped < self._read:
             self._kept -= len(self._messages.pop(0).get("body", b""))
             self._dropped += 1

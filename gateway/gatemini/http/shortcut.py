@@ -103,8 +103,15 @@ class Shortcut:
             await _document(send, status, body)
 
     async def _answer(self, message: Envelope) -> tuple[int, bytes]:
-        begun = self._surface.tells_begin(message.id)
-        relay = Relay(drop, self._surface.redactor, token=None, log_level=None, modern=True, begun=begun)
+        relay = Relay(
+            drop,
+            self._surface.redactor,
+            token=None,
+            log_level=None,
+            modern=True,
+            begun=self._surface.tells_begin(message.id),
+            chain=self._surface.planned_chain(message.id),
+        )
         name = message.params["name"]
         client = relay.client() if name in ASKING else NO_CLIENT
         try:

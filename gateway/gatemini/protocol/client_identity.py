@@ -78,7 +78,8 @@ class Acquaintance:
                 await initialized.wait()
             if not initialized.is_set() or self._client is None:
                 raise RpcError(INTERNAL_ERROR, "the client has not finished its handshake")
-            return await self._surface.redacted(asks_now(self._client, can, version))(method, params)
+            ask = asks_now(self._client, can, version, shared=self._surface.parking.shared)
+            return await self._surface.redacted(ask)(method, params)
 
         return once_initialized
 
