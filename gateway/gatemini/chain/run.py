@@ -120,6 +120,8 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
         if not request.code.lstrip().startswith(("{", "[")):  # JSON calls have their own limit
             check_size(request.code, services.config.max_code_bytes)
         cleaned = await _cleaned(request.code)
+        if "resume" in cleaned.pragmas:
+            await request.journals.reach(cleaned.pragmas["resume"])
         chain = _opened(cleaned, request, services)
         with logged_as(CHAIN, chain.journal.id):
             value = await _execute(cleaned, request, services, chain)
@@ -148,9 +150,10 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
     """The chain with its journal: a fresh one, or that of the chain `// @resume` names."""
     dry = "dry-run" in cleaned.pragmas
     earlier, journals = cleaned.pragmas.get("resume"), request.journals
-    journal = (
-        journals.resume(earlier, cleaned.identity) if earlier else journals.begin(cleaned.identity, dry=dry)
-    )
+    if earlier:
+        journal = journals.resume(earlier, cleaned.identity)
+    else:
+        journal = journals.begin(cleaned.identity, dry=dry, ident=request.client.chain)
     if request.client.on_begin is not None:
         request.client.on_begin(journal.id)
     invoker = Invoker(

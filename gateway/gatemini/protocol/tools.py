@@ -78,6 +78,8 @@ class MetaTools:
                 error_result(f"InternalError: {type(exc).__name__} in {name}: {exc}", session),
                 0,
             )
+        if session.results.replicas is not None:
+            await session.results.replicas.flush()
         result = self._without_secrets(result)
         result = _shown(result, session) if result["isError"] else result
         returned = sum(

@@ -26,7 +26,7 @@ LOOK_MS = 5000
 """Files are compared at least this often, for changes without an event (network file systems, between two watches)."""
 
 
-READ_ONCE = ("audit", "cache_path", "daemon", "health", "results", "search", "semantic")
+READ_ONCE = ("audit", "cache_path", "daemon", "health", "results", "search", "semantic", "state")
 """Sections that a running gateway does not change."""
 
 PROCESS_KEYS = ("isolation", "processes", "guests_per_process")

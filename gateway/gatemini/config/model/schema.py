@@ -26,6 +26,7 @@ from gatemini.config.model.backend import (
 )
 from gatemini.config.model.context import ContextConfig
 from gatemini.config.model.http.server import HttpConfig
+from gatemini.config.model.http.state import StateConfig
 from gatemini.config.model.log import Level, LogConfig
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.folders import from_home
@@ -54,6 +55,7 @@ __all__ = [
     "SearchConfig",
     "SecretsConfig",
     "SemanticConfig",
+    "StateConfig",
     "Strict",
     "ToolFilter",
 ]
@@ -318,6 +320,8 @@ class Config(Strict):
     """The process that serves all clients."""
     http: HttpConfig = HttpConfig()
     """`gatemini serve --http`."""
+    state: StateConfig = StateConfig()
+    """What replicas share."""
     policy: PolicyConfig | None = None
     """Which calls are allowed, denied, or asked about."""
     secrets: SecretsConfig = SecretsConfig()
