@@ -117,7 +117,7 @@ class Approvals:
         self, facts: CallFacts, decision: Decision, revision: str, reach: Reach, reads: tuple[str, ...] = ()
     ) -> None:
         """Return once a grant admits the call. Raises ApprovalDenied or ApprovalPending."""
-        subject = Subject.of(facts, revision)
+        subject = Subject.of(facts, revision, decision.rule)
         if (grant := self.store.use(subject)) is not None:
             self._record("used", grant)
             return
