@@ -79,6 +79,8 @@ lock:
 	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-header --no-emit-index-url \
 		pyproject.toml requirements/build.in -o requirements/run.txt
 	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-header --no-emit-index-url \
+		pyproject.toml requirements/build.in --extra redis -c requirements/run.txt -o requirements/serve.txt
+	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-header --no-emit-index-url \
 		pyproject.toml requirements/build.in --all-extras -c requirements/run.txt -o requirements/dev.txt
 
 clean:

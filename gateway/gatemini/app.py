@@ -10,12 +10,13 @@ import functools
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 
 from gatemini import demo
 from gatemini.backends.manager import Manager
@@ -54,6 +55,8 @@ from gatemini.protocol.resources.view import View
 from gatemini.protocol.surface import Surface
 from gatemini.protocol.tools import MetaTools
 from gatemini.registry import Registry
+from gatemini.state.opening import open_state
+from gatemini.state.store import StateStore
 from gatemini.tracker import Tracker
 from gatemini.upkeep.changes import Changes
 from gatemini.upkeep.housekeeping import Housekeeping, sweep_results
@@ -81,11 +84,10 @@ class App:
         clients: ConnectedClients,
         awaited: Awaited,
         own_session: SessionValues | None,
+        state: StateStore,
     ) -> None:
-        config = loaded.config
-        self.loaded = loaded
-        self.awaited = awaited
-        self.cache = cache
+        config, self.loaded = loaded.config, loaded
+        self.awaited, self.cache, self.state = awaited, cache, state
         self.changes = Changes()
         self.tracker = Tracker(on_call=functools.partial(self.changes.tell, "calls"))
         self.tracker.load_usage(cache.usage)
@@ -118,10 +120,11 @@ class App:
         self.files_read: FileState = {}
         """The files of the configuration as they were when the one in force was read."""
         self._waiting: str | None = None
-        running = self.manager, self.registry, self.index, self.indexing
-        self.readiness = Readiness(*running, lambda: self.loaded)
+        self.readiness = Readiness(
+            self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
+        )
         self.journals = JournalBook()
-        self.parking, self.approvals = Parking(), Approvals(redactor.value)
+        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.value)
         self._build_services(config, redactor)
 
     def _build_services(self, config: Config, redactor: Redactor) -> None:
@@ -212,20 +215,14 @@ class App:
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
         own = None if shared else SessionValues(os.getcwd(), session_environ(environ, loaded.config))
-        app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited, own)
-        app.files_read = seen
-        async with compute_process(), kept_log(app.audit, serving), anyio.create_task_group() as group:
-            for part in (app.manager, app.parking, app.approvals):
-                await group.start(part.run)
-            await app.pinning.read(loaded)
-            app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
-            app._start_backends()
-            group.start_soon(warm, app.sandbox)
-            group.start_soon(app.indexing.run)
-            group.start_soon(app.pinning.run)
-            group.start_soon(app.embedding.run)
-            group.start_soon(app._housekeeping.run)
-            group.start_soon(sweep_results)
+        async with AsyncExitStack() as parts:
+            state = await parts.enter_async_context(open_state(loaded.config.state, loaded.state_keys))
+            app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited, own, state)
+            app.files_read = seen
+            for outer in (compute_process(), kept_log(app.audit, serving)):
+                await parts.enter_async_context(outer)
+            group = await parts.enter_async_context(anyio.create_task_group())
+            await app._start(group)
             if loaded.source is not None:
                 await group.start(awaited.run, loaded)
                 group.start_soon(app._follow_config, load, seen)
@@ -236,16 +233,33 @@ class App:
                 with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                     await app._close()
 
+    async def _start(self, group: TaskGroup) -> None:
+        """Start the tasks of all parts."""
+        for part in (self.manager, self.parking, self.approvals):
+            await group.start(part.run)
+        await self.pinning.read(self.loaded)
+        self.set_composite_tools(self.loaded.config.composite_tools, self.loaded.faulty)
+        self._start_backends()
+        group.start_soon(warm, self.sandbox)
+        for task in (self.indexing.run, self.pinning.run, self.embedding.run, self._housekeeping.run):
+            group.start_soon(task)
+        group.start_soon(sweep_results)
+
     def new_session(
         self,
         principal: Principal | None = None,
         values: SessionValues | None = None,
         *,
         shared: bool = False,
+        ident: str | None = None,
     ) -> Session:
-        """Start the session of one client, or of clients that share one (`shared`), with its `values`."""
+        """Start the session of one client, or of clients that share one (`shared`), with its `values`. `ident`: another
+        replica knows it by this id.
+        """
         store = store_of(self.loaded.config.results, shared=shared)
         session = Session(store, self.journals.session(), principal=principal or local("stdio"))
+        if ident is not None:
+            session.id = ident
         if self.chain.door is not None:
             session.reads = self.chain.door.begin_session(session.id)
         self._sessions.append(session)
@@ -339,7 +353,7 @@ class App:
             logger.warning("%s", self._waiting)
         self.registration.set_configured(loaded.origins, loaded.spaces)
         self.tools.redactor.add(loaded.secrets)
-        logging.getLogger().setLevel(config.log_level.upper())
+        logging.getLogger().setLevel(config.least_level.upper())
         self.registry.set_aliases(config.aliases)
         kept = {key: getattr(self._began.sandbox, key) for key in PROCESS_KEYS}
         running = config.sandbox.model_copy(update=kept)

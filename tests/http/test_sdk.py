@@ -149,6 +149,20 @@ async def test_the_manager_reads_its_server_in_the_task_of_the_request_in_both_e
     assert (first.lists, second.lists) == (1, 1)
 
 
+async def test_the_manager_gives_a_new_session_an_id_of_ours_and_opens_it_without_a_connection() -> None:
+    manager, plain = SessionManager(Server("nobody")), Plain()
+    async with manager.run():
+        opening = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": LEGACY}).encode()
+        assert await manager.inject(plain.server, None, "ours.1.x", opening, opens=True) == 200
+        done = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+        assert await manager.inject(plain.server, None, "ours.1.x", done) == 202
+        session = {**LEGACY_VERSION, "mcp-session-id": "ours.1.x"}
+        status, headers, _ = await send(manager, {"id": 2, "method": "tools/list"}, session)
+        assert (status, headers["mcp-session-id"]) == (200, "ours.1.x")
+        assert await manager.inject(plain.server, None, "ours.1.x", method="DELETE") == 200
+        assert (await send(manager, {"id": 3, "method": "tools/list"}, session))[0] == 404
+
+
 async def test_asyncio_sends_without_delay_on_connections_of_our_socket() -> None:
     with listening("127.0.0.1", 0) as sock:
         made: list[int] = []

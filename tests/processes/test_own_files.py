@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gatemini.processes.own_files import replace_own
+from gatemini.processes.own_files import others_may_read, replace_own
 
 
 def mode(path: Path) -> int:
@@ -55,3 +56,31 @@ def test_a_failed_replacement_leaves_no_temporary_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="file"):
         replace_own(tmp_path / "file", b"one")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def file_of(mode: int, uid: int, gid: int) -> os.stat_result:
+    return os.stat_result((0o100000 | mode, 1, 1, 1, uid, gid, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("facts", "others"),
+    [
+        ((0o600, 10001, 10001), False),
+        ((0o640, 10001, 10001), True),
+        ((0o440, 0, 10001), False),  # a secret of Kubernetes: root's, and the pod's group may read it
+        ((0o460, 0, 10001), True),
+        ((0o444, 0, 10001), True),
+        ((0o440, 0, 20), True),
+        ((0o440, 7, 10001), True),
+    ],
+)
+def test_a_file_of_roots_for_our_group_is_private_and_one_that_anybody_else_may_read_is_not(
+    monkeypatch: pytest.MonkeyPatch, facts: tuple[int, int, int], others: bool
+) -> None:
+    monkeypatch.setattr(os, "getegid", lambda: 10001)
+    assert others_may_read(file_of(*facts)) is others
+
+
+def test_the_group_of_root_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getegid", lambda: 0)
+    assert others_may_read(file_of(0o440, 0, 0))

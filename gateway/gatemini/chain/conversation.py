@@ -253,6 +253,8 @@ class Conversation:
     async def _answer(self, call: Call, entry: Entry) -> None:
         outcome = await self._outcome(call, entry)
         text = self._trace.answer(entry, outcome, kept=call.kind == "results" and outcome.ok)
+        if self._results.replicas is not None:
+            await self._results.replicas.flush()  # the record may name a handle
         await self._trace.flush()
         if outcome.fate is Fate.HELD:
             self._run.outcomes[call.id] = str(outcome.value["message"])

@@ -45,6 +45,7 @@ from gatemini.errors import (
     LimitError,
     PolicyError,
     ResumeRefused,
+    StateUnavailable,
     ToolNotFound,
 )
 from gatemini.explain.error_fields import brief, error_fields
@@ -179,7 +180,9 @@ class Invoker:
             self._finish(record, "refused")
             raise
         except GateminiError as exc:
-            if isinstance(exc, PolicyError) or (isinstance(exc, BackendError) and not exc.sent):
+            if isinstance(exc, PolicyError | StateUnavailable) or (
+                isinstance(exc, BackendError) and not exc.sent
+            ):
                 record.sent = entry.sent = False
             outcome = Outcome(
                 False,

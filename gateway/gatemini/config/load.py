@@ -7,7 +7,7 @@ section that protects is wrong. Everything else is a `Problem`, and a bad backen
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,13 +19,13 @@ from gatemini.config.documents.document import Document, read_document
 from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.model.backend import BackendConfig
-from gatemini.config.model.http.server import HttpConfig
+from gatemini.config.model.http.state import StateConfig
 from gatemini.config.model.policy import PINS_FILE, PolicyConfig
 from gatemini.config.model.schema import CompositeTool, Config, DaemonConfig, SecretsConfig
 from gatemini.config.problems import Problem, closest, dotted
 from gatemini.config.sections import Sections
 from gatemini.config.variables.environment import read_environment
-from gatemini.config.variables.errors import SecretUnavailable
+from gatemini.config.variables.own_keys import OwnKeys, own_keys
 from gatemini.config.variables.references import SecretAnswers, SecretResolver
 from gatemini.config.variables.store import STORE
 from gatemini.errors import ConfigError
@@ -71,6 +71,8 @@ class Loaded:
     """Namespaces of all backends, disabled ones included, and aliases: what code may write in front of a tool."""
     webhook_key: str = field(default="", repr=False)
     """The key of `policy.approvals.webhook`, resolved."""
+    state_keys: tuple[str, ...] = field(default=(), repr=False)
+    """`state.keys`, resolved."""
     variables: Mapping[str, str] | None = field(default=None, repr=False)
     """The environment with the variables of `.env` files; a reload gets these, since the files are read once."""
 
@@ -132,7 +134,6 @@ class _Loading:
         self.problems = problems
         self.sections = Sections(environ, problems)
         self.entries: dict[str, Entry] = {}
-        self.webhook_key = ""
         self.read: set[Path] = {source.resolve()}
         self.links: set[Path] = {source.absolute()}
         """The same files as they are named (a link may be replaced), and the files that backends name."""
@@ -144,7 +145,13 @@ class _Loading:
         self.lock()
         settings: SecretsConfig = self.sections.values.get("secrets", SecretsConfig())
         resolver = self.resolver(settings)
-        self.webhook_key = self.key_of_webhook(resolver)
+        own = own_keys(
+            resolver,
+            self.sections.values.get("policy"),
+            self.sections.values.get("state", StateConfig()),
+            self.document.problem,
+            self.sections.report,
+        )
         built = self.build(settings, resolver)
         self.check_names(built)
         self.check_shells(built)
@@ -156,7 +163,7 @@ class _Loading:
         unresolved = [p for p in self.problems if p.unresolved] if settings.strict else []
         if fatal := [*self.sections.fatal, *unresolved]:
             self.refuse(fatal)
-        return self.result(built, settings, resolver)
+        return self.result(built, settings, resolver, own)
 
     @property
     def locked(self) -> bool:
@@ -274,20 +281,6 @@ class _Loading:
             programs=not self.locked or profile.RUNS_FOR_SECRETS in self.exceptions,
         )
 
-    def key_of_webhook(self, resolver: SecretResolver) -> str:
-        """Fetch the key of the webhook at once, also from a slow provider: no call may be approved without it."""
-        policy: PolicyConfig | None = self.sections.values.get("policy")
-        if policy is None or policy.approvals.webhook is None:
-            return ""
-        provider, _, path = policy.approvals.webhook.key.removeprefix("secretref:").partition(":")
-        try:
-            return replace(resolver, later=False).fetch(provider, path)
-        except SecretUnavailable as error:
-            where = ("policy", "approvals", "webhook", "key")
-            problem = self.document.problem(where, error.message, "", error.remedy, unresolved=True)
-            self.sections.report(problem, "policy")
-            return ""
-
     def build(self, settings: SecretsConfig, resolver: SecretResolver) -> dict[str, Built]:
         builder = Builder(
             self.environ,
@@ -323,14 +316,17 @@ class _Loading:
         for path, found in () if policy is None else missing_backends(policy, spaces):
             self.problems.append(self.document.problem(path, found, severity="warning"))
 
-    def result(self, built: Mapping[str, Built], settings: SecretsConfig, resolver: SecretResolver) -> Loaded:
+    def result(
+        self, built: Mapping[str, Built], settings: SecretsConfig, resolver: SecretResolver, own: OwnKeys
+    ) -> Loaded:
         backends: dict[str, BackendConfig] = {n: b.config for n, b in built.items() if b.config is not None}
         secrets = [pair for one in built.values() for pair in one.secrets]
         hidden = (*settings.redact, *_PROGRAM_TOKENS)
         secrets += [(name, self.environ[name]) for name in hidden if self.environ.get(name)]
-        secrets += [("the webhook's key", self.webhook_key)] if self.webhook_key else []
-        http: HttpConfig = self.sections.values.get("http", HttpConfig())
-        secrets += http.auth.secrets
+        secrets += own.secrets
+        for section in ("http", "state"):
+            if section in self.sections.values:
+                secrets += self.sections.values[section].secrets
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections.values, "backends": backends}),
             problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),
@@ -345,7 +341,8 @@ class _Loading:
             resolver=resolver,
             faulty=self.sections.faulty,
             spaces=self.spaces(built),
-            webhook_key=self.webhook_key,
+            webhook_key=own.webhook,
+            state_keys=own.state,
             variables=self.environ,
         )
 

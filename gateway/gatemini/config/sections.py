@@ -15,13 +15,23 @@ from gatemini.text.escape import visible
 from gatemini_sandbox.check import check_codes
 
 PROTECTING = frozenset(
-    ("registration", "sandbox", "secrets", "policy", "profile", "profile_exceptions", "audit", "http")
+    (
+        "registration",
+        "sandbox",
+        "secrets",
+        "policy",
+        "profile",
+        "profile_exceptions",
+        "audit",
+        "http",
+        "state",
+    )
 )
 """Sections that limit what may happen: an error in one stops the start, defaults never replace it."""
 _LEFT_OUT_ALONE = frozenset(("aliases", "composite_tools"))
 """Sections of which a wrong entry is left out and the others stay."""
-_LITERAL = frozenset(("policy",))
-"""Sections without variables."""
+_LITERAL = frozenset((("policy",), ("state", "keys")))
+"""Keys without variables."""
 SHOWN_LINE = 80
 """Characters shown of a wrong line of a composite tool's code."""
 
@@ -59,7 +69,7 @@ class Sections:
             self._per_entry(document, key, value)
         else:
             value = {} if value is None and key != "cache_path" else value
-            value = value if key in _LITERAL else self._expand(document, value, (key,))
+            value = self._expand(document, value, (key,))
             checked = self._checked(document, key, value)
             if checked is not None:
                 self.values[key] = checked
@@ -124,6 +134,8 @@ class Sections:
     def _expand(self, document: Document, value: Any, path: KeyPath) -> Any:
         """The value with variables put in; a missing one is reported and its text stays."""
         section = str(path[0])
+        if path in _LITERAL:
+            return value
         if isinstance(value, dict):
             return {k: self._expand(document, v, (*path, k)) for k, v in value.items()}
         if isinstance(value, list):

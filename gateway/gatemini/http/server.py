@@ -25,6 +25,7 @@ from gatemini.http.endpoint import Endpoint
 from gatemini.http.network.connections import BoundedConnection
 from gatemini.http.network.guard import Guard, is_loopback
 from gatemini.http.network.tls import Tls
+from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.routes import PATH, http_app
 from gatemini.http.session_manager import SessionManager
 from gatemini.http.sessions import HttpSessions
@@ -71,12 +72,14 @@ class HttpServer:
         self.manager = SessionManager(
             Server("gatemini", version=__version__),
             json_response=config.response == "json",
+            stateless=config.sessions.mode == "stateless",
             session_idle_timeout=config.sessions.idle,
             max_request_body_size=config.max_body,
             max_sessions=None,  # `HttpSessions` counts those of both eras
         )
-        self.sessions = HttpSessions(app, place)
-        self.endpoint = Endpoint(config, self.manager, self.sessions, self.logins)
+        self.replicas = Replicas(app) if app.state.shared else None
+        self.sessions = HttpSessions(app, place, self.replicas.share if self.replicas else None)
+        self.endpoint = Endpoint(config, self.manager, self.sessions, self.logins, self.replicas)
         routes = http_app(config, Guard(config, host), self.endpoint, self._unready, self._metadata)
         self._uvicorn = _Uvicorn(_settings(routes, config.max_connections, self.tls))
 
@@ -135,6 +138,8 @@ class HttpServer:
         async with anyio.create_task_group() as tasks, self.manager.run():
             await tasks.start(self.sessions.run)
             await tasks.start(self.endpoint.run)
+            if self.replicas is not None:
+                await tasks.start(self.replicas.run)
             tasks.start_soon(self._tick)
             tasks.start_soon(self._serve)
             await self._stop.wait()
@@ -148,6 +153,8 @@ class HttpServer:
                 await self._ended.wait()
             await self.sessions.close()
             await self.logins.close()
+            if self.replicas is not None:
+                await self.replicas.leave()
             tasks.cancel_scope.cancel()
 
     async def _serve(self) -> None:
@@ -173,7 +180,9 @@ class HttpServer:
         while True:
             await anyio.sleep(TICK_SECONDS)
             await self.endpoint.end_invalid()
-            self.sessions.sweep()
+            idle = self.sessions.sweep()
+            if self.replicas is not None:
+                await self.replicas.left(idle)
             if self.tls is not None:
                 self.tls.renew()
 

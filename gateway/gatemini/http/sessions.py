@@ -1,6 +1,7 @@
 """Sessions of HTTP clients: by `Mcp-Session-Id` in the handshake eras, by principal and session key on 2026-07-28.
 
-Everything that replicas will share of a session is reached through `HttpSessions`, which keeps it in this process.
+`HttpSessions` has what this process keeps of them. Where replicas share a store, a session that ends here because nobody
+uses it goes on in the store.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.abc
 import anyio.to_thread
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.lowlevel import Server
 
 from gatemini.daemon.sessions.kept_sessions import KeptSessions
@@ -49,6 +51,8 @@ class HttpSession:
     """Whether its client has named it, so that no other client shares it."""
     kept: bool
     """Whether the client can come back to it after a restart of the gateway."""
+    user: AuthenticatedUser | None = None
+    """What the SDK compares of the login that opened it."""
     ident: str = ""
     """The `Mcp-Session-Id` that its client was given."""
     since: float = field(default_factory=time.time)
@@ -57,6 +61,8 @@ class HttpSession:
     used: float = field(default_factory=time.monotonic)
     chains: dict[str | int | None, str] = field(default_factory=dict)
     """Request in flight → the id of the chain that it has started."""
+    planned: dict[str | int | None, str] = field(default_factory=dict)
+    """Request in flight → the id of the chain that it is to start, which other replicas know already."""
     ended: anyio.Event = field(default_factory=anyio.Event)
 
     @property
@@ -84,10 +90,13 @@ class HttpSession:
 class HttpSessions:
     """All sessions of one server. `run` owns their tasks."""
 
-    def __init__(self, app: App, place: Place) -> None:
+    def __init__(self, app: App, place: Place, share: Callable[[Session], None] | None = None) -> None:
+        """`share`: have replicas share what a session keeps, which then is in their store and not on the disk."""
         self._app = app
+        self._share = share
         self._settings = app.loaded.config.http.sessions
-        self._kept = KeptSessions(place.key, seal_for(app.loaded.config, place))
+        self._kept = KeptSessions(place.key, seal_for(app.loaded.config, place)) if share is None else None
+        """Sessions on the disk, for the next process."""
         self._by_key: dict[tuple[str, str], HttpSession] = {}
         self._by_id: dict[str, HttpSession] = {}
         self._restoring = anyio.Lock()
@@ -95,7 +104,8 @@ class HttpSessions:
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Own the sessions' tasks until cancelled."""
-        self._kept.sweep()
+        if self._kept is not None:
+            self._kept.sweep()
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             task_status.started()
@@ -116,8 +126,10 @@ class HttpSessions:
             async with self._restoring:
                 found = self._by_key.get(place)
                 if found is None:
-                    found = self._opened(principal, place[1], keyed=key is not None, kept=True)
-                    await self._kept.restore(_token(place), found.session)
+                    ident = None if self._kept is not None else _token(place)
+                    found = self._opened(principal, place[1], keyed=key is not None, kept=True, ident=ident)
+                    if self._kept is not None:
+                        await self._kept.restore(_token(place), found.session)
                     self._by_key[place] = found
         return found
 
@@ -126,23 +138,35 @@ class HttpSessions:
         found = self._by_id.get(ident)
         return found if found is not None and found.key[0] == principal.id else None
 
-    def opened_by_handshake(self, principal: Principal) -> HttpSession:
-        """A session whose id is not known yet. Raises TooManySessions."""
-        return self._opened(principal, "", keyed=True, kept=False)
+    def named_by(self, ident: str) -> HttpSession | None:
+        """The session of this `Mcp-Session-Id`, whoever asks."""
+        return self._by_id.get(ident)
+
+    def opened_by_handshake(
+        self, principal: Principal, user: AuthenticatedUser | None, session: str | None = None
+    ) -> HttpSession:
+        """A session whose id is not known yet; `session`: the one that another replica has opened. Raises TooManySessions."""
+        opened = self._opened(principal, "", keyed=True, kept=False, ident=session)
+        opened.user = user
+        return opened
 
     def named(self, session: HttpSession, ident: str) -> None:
         """Reach this session by the id that its client was given."""
         self._by_id[ident] = session
         session.ident = ident
 
-    def _opened(self, principal: Principal, key: str, *, keyed: bool, kept: bool) -> HttpSession:
+    def _opened(
+        self, principal: Principal, key: str, *, keyed: bool, kept: bool, ident: str | None = None
+    ) -> HttpSession:
         if len(self) >= self._settings.max or self._tasks is None:
             raise TooManySessions
-        session = self._app.new_session(principal, shared=not keyed)
+        session = self._app.new_session(principal, shared=not keyed, ident=ident)
+        if self._share is not None:
+            self._share(session)
         surface = self._app.surface(session)
         made = HttpSession((principal.id, key), session, surface, build_server(surface), keyed, kept)
         if keyed:
-            surface.on_chain = made.chains.__setitem__
+            surface.on_chain, surface.planned_chain = made.chains.__setitem__, made.planned.get
         self._tasks.start_soon(self._live, made)
         return made
 
@@ -159,23 +183,27 @@ class HttpSessions:
         if not session.ended.is_set():
             session.ended.set()
             session.session.journals.leave()
-            if self._tasks is not None and session.kept:
-                self._tasks.start_soon(self._forget, session.key)
+            if self._tasks is not None and session.kept and self._kept is not None:
+                self._tasks.start_soon(self._forget, session.key, self._kept)
             self._app.end_session(session.session)
 
-    async def _forget(self, key: tuple[str, str]) -> None:
+    async def _forget(self, key: tuple[str, str], kept: KeptSessions) -> None:
         async with self._restoring:
             if key not in self._by_key:
-                await anyio.to_thread.run_sync(self._kept.remove, _token(key))
+                await anyio.to_thread.run_sync(kept.remove, _token(key))
 
-    def sweep(self) -> None:
-        """End sessions that are idle."""
+    def sweep(self) -> list[HttpSession]:
+        """End sessions that are idle, and return them."""
         limit = time.monotonic() - self._settings.idle
-        for session in [each for each in self if not each.in_flight and each.used < limit]:
+        idle = [each for each in self if not each.in_flight and each.used < limit]
+        for session in idle:
             self.end(session)
+        return idle
 
     async def close(self) -> None:
         """Write what clients find again after a restart."""
+        if self._kept is None:
+            return
         for key, found in self._by_key.items():
             await self._kept.keep(_token(key), found.session)
 

@@ -38,6 +38,16 @@ def others_may_write(path: Path) -> bool:
     return bool(mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
+def others_may_read(info: os.stat_result) -> bool:
+    """Whether users other than this one may read or change a file.
+
+    A file of root's that only our own group may read is private: so Kubernetes gives a secret to a container that does
+    not run as root. Root's own group is not meant.
+    """
+    given = info.st_uid == 0 and info.st_gid == os.getegid() != 0
+    return bool(stat.S_IMODE(info.st_mode) & (0o037 if given else 0o077))
+
+
 def replace_own(
     path: Path,
     data: bytes,

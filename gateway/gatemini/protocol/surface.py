@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 import anyio.to_thread
 
@@ -67,6 +68,8 @@ class Surface:
         self._definitions: list[Json] | None = None
         self.on_chain: Callable[[str | int | None, str], None] | None = None
         """Receives the id of a request and the id of the chain that it has started."""
+        self.planned_chain: Callable[[str | int | None], str | None] = lambda _: None
+        """Gives the id that the chain of a request is to have, if that is known."""
         self.on_call: Callable[[CallRecord], None] | None = None
         """Receives each finished call to a backend."""
 
@@ -136,11 +139,13 @@ class Surface:
 
     async def read_resource(self, uri: str) -> tuple[str, str]:
         """Return (MIME type, text) and count it as an answer. Raises ResourceNotFound or ResultGone."""
-        kind, _ = split_address(uri)
+        kind, rest = split_address(uri)
         if kind in TOOL_KINDS:
             await self.listed()
         if kind == HEALTH:
             await self._manager.measure_new()
+        if kind == RESULT and (replicas := self.session.results.replicas) is not None:
+            await replicas.fetch(unquote(rest.partition("/")[0]))
         view = self._view(self.session)
         if kind == RESULT:  # the first read of a large result parses all of it
             mime, text = await anyio.to_thread.run_sync(read_resource, view, uri)

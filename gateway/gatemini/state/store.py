@@ -1,7 +1,8 @@
 """What replicas share, as bytes under keys. Each key has a time to live; a store with keys seals what it keeps.
 
 A key is `kind:owner:name`, where the kind says what the bytes are (`session`, `result`, `journal`, `approval`, …).
-All methods raise StateUnavailable when the store cannot be reached.
+All methods raise StateUnavailable when the store cannot be reached. Once entered, `listen` and `read` outlast that: they go
+on when the store is back.
 """
 
 from __future__ import annotations
@@ -10,12 +11,19 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+WAITING_MESSAGES = 1000
+"""Messages that wait for one listener; further ones are lost."""
+STREAM_MESSAGES = 10_000
+"""The latest messages that a stream keeps, about."""
+
 
 class StateStore(Protocol):
     """One store. Times are seconds."""
 
     shared: bool
     """Whether other processes see what is put here."""
+    problem: str | None
+    """Why the store cannot be reached; None while it can be."""
 
     async def get(self, *keys: str) -> list[bytes | None]:
         """Return the values of keys, in one exchange."""

@@ -24,6 +24,18 @@ class Codec(Protocol):
     def unseal(self, data: bytes) -> bytes: ...
 
 
+class JournalWriter(Protocol):
+    """Where a chain is written; `flush` may return before it is, unless it must be `sure`."""
+
+    def put(self, record: Record, size: int = 0) -> None: ...
+
+    def write(self) -> None: ...
+
+    async def flush(self, *, sure: bool) -> None: ...
+
+    def drop(self) -> None: ...
+
+
 class Batch(msgspec.Struct, array_like=True):
     """One append. Chain and number are inside of the seal: batches cannot be moved or left out unnoticed."""
 
@@ -57,8 +69,8 @@ class JournalFile:
             self._waiting.append(record)
             self._size += size
 
-    async def flush(self) -> None:
-        """Append what was put, and return when the system has it."""
+    async def flush(self, *, sure: bool) -> None:
+        """Append what was put, and return when the system has it, which costs too little to go on before."""
         while self._thread is not None:
             await self._thread.wait()
         records, large = self._taken()
@@ -90,7 +102,7 @@ class JournalFile:
         if not records:
             return
         try:
-            data = msgspec.msgpack.encode(Batch(self._chain, self._number, records), enc_hook=_plain)
+            data = encoded(Batch(self._chain, self._number, records))
             if self._codec is not None:
                 data = self._codec.seal(data)
         except (TypeError, ValueError) as error:
@@ -98,6 +110,11 @@ class JournalFile:
             return
         self._segment.append(data)
         self._number += 1
+
+
+def encoded(batch: Batch) -> bytes:
+    """Return a batch as bytes. Raises TypeError or ValueError."""
+    return msgspec.msgpack.encode(batch, enc_hook=_plain)
 
 
 def _plain(value: Any) -> Any:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from gatemini.chain.replay.journal_file import JournalFile
+from gatemini.chain.replay.journal_file import JournalWriter
 from gatemini.chain.replay.recorded_calls import MOST_BYTES, RecordedCalls
 from gatemini.chain.replay.records import Begun, Ended, Rewound, code_hash
 from gatemini.chain.replay.refusals import KNOWN_FIRST
@@ -74,6 +74,11 @@ class Journal:
         calls = "1 call that finished is" if done == 1 else f"the {done} calls that finished are"
         kept = f"{calls} answered from its journal, not made again" if done else "nothing of it is done yet"
         return f"to go on where it stopped, send the same code with `// @resume {self.id}` as its first line ({kept})"
+
+
+def new_chain() -> str:
+    """Return an id for a chain that is about to begin."""
+    return "chain_" + secrets.token_hex(4)
 
 
 class JournalBook:
@@ -144,14 +149,16 @@ class SessionJournals:
         self.running: dict[str, Journal] = {}
         self._unnamed: list[Journal] = []
         self._closed = False
-        self.new_file: Callable[[str], JournalFile] | None = None
+        self.new_file: Callable[[str], JournalWriter] | None = None
         """Makes the file of a chain, where the session may be continued by a later process."""
+        self.load: Callable[[str], Awaitable[Journal | None]] | None = None
+        """Reads the journal of a chain that another replica may have gone on with. Raises ResumeRefused."""
         self.kept: OrderedDict[str, Journal] = OrderedDict()
         self.bytes = 0
 
-    def begin(self, code: str, *, dry: bool = False) -> Journal:
-        """Return a journal for a new run of `code` (its identity)."""
-        journal = Journal("chain_" + secrets.token_hex(4), code_hash(code), dry)
+    def begin(self, code: str, *, dry: bool = False, ident: str | None = None) -> Journal:
+        """Return a journal for a new run of `code` (its identity); `ident`: the id that it is to have."""
+        journal = Journal(ident or new_chain(), code_hash(code), dry)
         if self.new_file is not None and not dry:
             journal.trace.file = self.new_file(journal.id)
             journal.trace.file.put(Begun(journal.code))
@@ -159,6 +166,16 @@ class SessionJournals:
         self.running[journal.id] = journal
         self._book.owners[journal.id] = self
         return journal
+
+    async def reach(self, ident: str) -> None:
+        """Have the journal of a chain as it is now, where other replicas write it too. Raises ResumeRefused."""
+        if self.load is None or ident in self.running:
+            return
+        journal = await self.load(ident)
+        if journal is not None and ident not in self.running:
+            if ident in self.kept:
+                self._book.take(ident)
+            self.take_back(journal, 0.0)
 
     def resume(self, ident: str, code: str) -> Journal:
         """Return the journal of that chain, rewound and running again. Raises ResumeRefused with the reason."""

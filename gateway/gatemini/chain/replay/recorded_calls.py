@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gatemini.chain.replay.call_text import shown
-from gatemini.chain.replay.journal_file import LARGE_BYTES, JournalFile
+from gatemini.chain.replay.journal_file import LARGE_BYTES, JournalWriter
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.records import Called, Clock, Opened, Started, Stepped, TooLarge
 from gatemini.chain.replay.refusals import differs, unanswered
@@ -142,7 +142,7 @@ class RecordedCalls:
     """Hash of the code, for composite tools."""
     path: tuple[int, ...] = ()
     """The calls of composite tools around it."""
-    file: JournalFile | None = None
+    file: JournalWriter | None = None
     """Where all that is recorded is kept for a later process."""
     start: Start | None = None
     entries: dict[int, Entry] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class RecordedCalls:
             self.file.put(Opened(entry.inner.path, source))
         return entry.inner
 
-    def keep_in(self, file: JournalFile | None) -> None:
+    def keep_in(self, file: JournalWriter | None) -> None:
         """Have what is recorded from now on kept there, that of composite tools' runs included."""
         self.file = file
         for entry in self.entries.values():
@@ -223,12 +223,12 @@ class RecordedCalls:
     async def sending(self, entry: Entry) -> None:
         """Have the call on record before a backend may see it."""
         self._write(entry)
-        await self.flush()
+        await self.flush(sure=not entry.repeatable)
 
-    async def flush(self) -> None:
-        """Have on record what was noted: answers before the code gets them."""
+    async def flush(self, *, sure: bool = False) -> None:
+        """Have on record what was noted: answers before the code gets them. `sure`: others must know it by then."""
         if self.file is not None:
-            await self.file.flush()
+            await self.file.flush(sure=sure)
 
     def _write(self, entry: Entry) -> None:
         if self.file is not None:

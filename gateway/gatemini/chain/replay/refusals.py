@@ -24,3 +24,8 @@ def unanswered(call: str) -> ResumeRefused:
         "repeating it could do the same thing twice",
         hint="find out whether it happened, then send code that does only what is left",
     )
+
+
+def overtaken(chain: str) -> ResumeRefused:
+    """Another replica goes on with the chain."""
+    return ResumeRefused(f"chain {chain} is not run here any more: another replica has resumed it")

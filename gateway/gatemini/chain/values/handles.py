@@ -14,7 +14,7 @@ from gatemini.errors import InvalidRequest
 from gatemini.model import Json
 from gatemini.output.compact import compact
 from gatemini.output.json.json_text import dump
-from gatemini.output.store.entry import ADDRESS
+from gatemini.output.store.entry import ADDRESS, Elsewhere
 from gatemini.output.store.request_checks import GIVEN_CHARS, NULL_MAY_BE
 from gatemini.output.store.request_checks import given as told
 from gatemini.output.store.results import CHUNK_ROWS, MAX_ROWS, ResultStore
@@ -50,8 +50,16 @@ async def answer_results_call(method: str, arguments: Any, store: ResultStore, m
     if method not in TAKES:
         raise InvalidRequest(f"results.{method} does not exist", hint=f"results has: {', '.join(TAKES)}")
     options = _options(method, given)
+    replicas = store.replicas
+    if replicas is not None:
+        await (replicas.look() if method == "list" else _fetch(method, given, replicas))
     # Most methods may read and write megabytes: the first look at a result finds its rows.
     return await anyio.to_thread.run_sync(_answer, method, given, options, store, most)
+
+
+async def _fetch(method: str, given: list[Any], replicas: Elsewhere) -> None:
+    if TAKES[method][:1] == ("handle",):
+        await replicas.fetch(_handle(method, given))
 
 
 def _answer(method: str, given: list[Any], options: dict[str, Any], store: ResultStore, most: int) -> Outcome:

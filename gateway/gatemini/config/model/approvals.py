@@ -33,12 +33,16 @@ def _reference(text: str) -> str:
     return text
 
 
+Reference = Annotated[str, AfterValidator(_reference)]
+"""A `secretref:`."""
+
+
 class WebhookConfig(Strict):
     """A web service that asks a person: gets signed requests, gives signed answers."""
 
     url: Annotated[str, AfterValidator(_url)]
     """Where requests are posted to; https, or http on this machine."""
-    key: Annotated[str, AfterValidator(_reference)]
+    key: Reference
     """`secretref:` of the key that signs both ways, at least 16 bytes; one that begins with `whsec_` is base64."""
 
 

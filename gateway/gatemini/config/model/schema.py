@@ -26,6 +26,8 @@ from gatemini.config.model.backend import (
 )
 from gatemini.config.model.context import ContextConfig
 from gatemini.config.model.http.server import HttpConfig
+from gatemini.config.model.http.state import StateConfig
+from gatemini.config.model.log import Level, LogConfig
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.folders import from_home
 
@@ -40,6 +42,7 @@ __all__ = [
     "Duration",
     "HealthConfig",
     "HttpConfig",
+    "LogConfig",
     "OutputConfig",
     "PolicyConfig",
     "PoolConfig",
@@ -52,6 +55,7 @@ __all__ = [
     "SearchConfig",
     "SecretsConfig",
     "SemanticConfig",
+    "StateConfig",
     "Strict",
     "ToolFilter",
 ]
@@ -284,8 +288,8 @@ class DaemonConfig(Strict):
 class Config(Strict):
     """The whole configuration. `backends` holds only those that may be started."""
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What goes to stderr."""
+    log_level: Level = "info"
+    """The least level that is logged; `log.level` wins."""
     profile: Literal["developer", "locked"] = "developer"
     """`locked` sets strict defaults, and refuses keys that weaken them."""
     profile_exceptions: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
@@ -316,6 +320,8 @@ class Config(Strict):
     """The process that serves all clients."""
     http: HttpConfig = HttpConfig()
     """`gatemini serve --http`."""
+    state: StateConfig = StateConfig()
+    """What replicas share."""
     policy: PolicyConfig | None = None
     """Which calls are allowed, denied, or asked about."""
     secrets: SecretsConfig = SecretsConfig()
@@ -324,5 +330,12 @@ class Config(Strict):
     """A log of calls, decisions and changes."""
     context: ContextConfig = ContextConfig()
     """What `gatemini llm-proxy` does to requests."""
+    log: LogConfig = LogConfig()
+    """The log of a serving gateway."""
     include: tuple[Path, ...] = ()
     """Further files: ours (backends, aliases, composite_tools) or a client's JSON."""
+
+    @property
+    def least_level(self) -> Level:
+        """The least level that is logged."""
+        return self.log.level or self.log_level

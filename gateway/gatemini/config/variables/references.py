@@ -20,6 +20,7 @@ from gatemini.config.variables.command_presets import PRESETS, argv, run_preset
 from gatemini.config.variables.commands import Commands
 from gatemini.config.variables.errors import SecretPending, SecretUnavailable
 from gatemini.config.variables.keychain import read_keychain
+from gatemini.processes.own_files import others_may_read
 
 MAX_SECRET_BYTES = 1 << 20
 PROVIDERS = ("env", "file", "keyring", "command", *PRESETS)
@@ -213,8 +214,8 @@ def read_private(file: Path) -> str:
 
 
 def _check_private(file: Path, info: os.stat_result) -> None:
-    mode = stat.S_IMODE(info.st_mode)
-    if mode & 0o077:
+    if others_may_read(info):
+        mode = stat.S_IMODE(info.st_mode)
         raise SecretUnavailable(f"{file} may be read by others (mode {mode:04o})", f"chmod 600 {file}")
     if info.st_uid not in (os.geteuid(), 0):
         raise SecretUnavailable(

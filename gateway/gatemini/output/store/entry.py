@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from gatemini.output.store.row_index import RowIndex
 from gatemini.output.store.spill import SpillFile
@@ -47,3 +47,31 @@ class KeptResult:
     label: str | None
     idle_seconds: float
     data: bytes
+
+
+class Elsewhere(Protocol):
+    """The results of the same session that other replicas have kept."""
+
+    def saved(self, entry: Entry, data: bytes) -> None:
+        """Let others have a new result, after the next `flush`."""
+        ...
+
+    def dropped(self, handle: str) -> None:
+        """Drop a result everywhere, with the next `flush`."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until others have what was saved, before its handles leave."""
+        ...
+
+    async def fetch(self, handle: str) -> None:
+        """Keep a result here that is kept elsewhere, if it is."""
+        ...
+
+    async def look(self) -> None:
+        """Learn what others have, for `elsewhere`."""
+        ...
+
+    def elsewhere(self) -> list[dict[str, Any]]:
+        """What a list says of results that are not here."""
+        ...

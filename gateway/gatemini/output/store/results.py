@@ -20,7 +20,7 @@ from typing import Any
 from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
 from gatemini.output.json import typed_arrays as arrays
 from gatemini.output.json.json_text import dump, parse
-from gatemini.output.store.entry import BLOB_NOTE, READ_ON, Entry, KeptResult, Kind
+from gatemini.output.store.entry import BLOB_NOTE, READ_ON, Elsewhere, Entry, KeptResult, Kind
 from gatemini.output.store.pages import (
     PAGE,
     Offset,
@@ -71,6 +71,11 @@ class ResultStore:
         self._shelf = Shelf(memory_bytes, disk_bytes, idle_seconds, clock, directory)
         self._lock = threading.RLock()
         self._closed = False
+        self.replicas: Elsewhere | None = None
+        """What other replicas have of the same session."""
+
+    def __contains__(self, handle: str) -> bool:
+        return handle in self._shelf
 
     # ------------------------------------------------------------------------------------------ writing
 
@@ -134,7 +139,10 @@ class ResultStore:
             handle = handle or self._fresh_handle()
             now = self._shelf.clock()
             short = shorten(label, LABEL_CHARS) if label else None
-            self._shelf.add(Entry(handle, kind, mime, short, now, now, len(data), data, None, index))
+            entry = Entry(handle, kind, mime, short, now, now, len(data), data, None, index)
+            self._shelf.add(entry)
+            if self.replicas is not None:
+                self.replicas.saved(entry, data)
             return handle
 
     def take_out(self, most_bytes: int) -> Iterator[KeptResult]:
@@ -151,21 +159,13 @@ class ResultStore:
                     idle = now - entry.used
                     yield KeptResult(entry.handle, entry.kind, entry.mime, entry.label, idle, data)
 
-    def put_back(self, result: KeptResult, passed_seconds: float) -> None:
-        """Keep a result of an earlier process under its handle; `passed_seconds` since it was taken out count as idle."""
+    def put_back(self, result: KeptResult, passed_seconds: float, age_seconds: float = 0.0) -> None:
+        """Keep a result of another process under its handle; `passed_seconds` since it was taken out count as idle."""
         with self._lock, contextlib.suppress(ResultNotKept):
             used = self._shelf.clock() - result.idle_seconds - passed_seconds
+            created, size = used - age_seconds, len(result.data)
             self._shelf.add(
-                Entry(
-                    result.handle,
-                    result.kind,
-                    result.mime,
-                    result.label,
-                    used,
-                    used,
-                    len(result.data),
-                    result.data,
-                )
+                Entry(result.handle, result.kind, result.mime, result.label, created, used, size, result.data)
             )
             self._shelf.sweep()
 
@@ -305,7 +305,8 @@ class ResultStore:
         with self._lock:
             self._shelf.sweep()
             now = self._shelf.clock()
-            return [
+            others = [] if self.replicas is None else self.replicas.elsewhere()
+            return others + [
                 {
                     "handle": entry.handle,
                     "kind": entry.kind,
@@ -356,7 +357,15 @@ class ResultStore:
         """True; a handle that is gone raises as everywhere."""
         with self._lock:
             self._shelf.remove(self._shelf.get(handle))
+            if self.replicas is not None:
+                self.replicas.dropped(handle)
             return True
+
+    def forget(self, handle: str) -> None:
+        """Drop a result that was dropped elsewhere."""
+        with self._lock:
+            if (entry := self._shelf.peek(handle)) is not None:
+                self._shelf.remove(entry)
 
     def close(self) -> None:
         """Forgets everything and removes what was spilled."""

@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from gatemini.config.model.audit import KeptArguments
 from gatemini.policy.canonical import canonical
-from gatemini.processes.own_files import NotOurs, read_own, replace_own
+from gatemini.processes.own_files import NotOurs, others_may_read, read_own, replace_own
 
 KEY_BYTES = 32
 MOST_BYTES = 64 << 10
@@ -35,7 +35,7 @@ def read_key(path: Path) -> bytes:
         raise NotOurs(f"{path} does not hold a key in hexadecimal digits") from None
     if len(key) < KEY_BYTES:
         raise NotOurs(f"{path} holds {len(key)} bytes, a key has {KEY_BYTES}")
-    if os.name == "posix" and path.stat().st_mode & 0o077:
+    if os.name == "posix" and others_may_read(path.stat()):
         raise NotOurs(f"others than its owner may read {path}: chmod 600 {path}")
     return key
 

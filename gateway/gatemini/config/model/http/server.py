@@ -76,6 +76,9 @@ class TlsConfig(Strict):
 class HttpSessionsConfig(Strict):
     """Sessions of HTTP clients."""
 
+    mode: Literal["adopt", "sticky", "stateless"] = "adopt"
+    """Sessions before 2026-07-28 among replicas: `adopt` moves them, `sticky` needs a balancer that sends a client always
+    to the same replica, `stateless` keeps none, so that nothing asks back."""
     idle: Duration = 1800.0
     """A session without a request in flight ends after so long."""
     max: int = Field(default=10_000, ge=1, le=1_000_000)
@@ -119,6 +122,11 @@ class HttpConfig(Strict):
         """Whether clients must log in."""
         auth = self.auth
         return any(way is not None for way in (auth.tokens, auth.oauth, auth.introspection))
+
+    @property
+    def secrets(self) -> list[tuple[str, str]]:
+        """(name, value) of what is hidden everywhere."""
+        return self.auth.secrets
 
     @property
     def grants(self) -> dict[str, ClientGrant] | None:

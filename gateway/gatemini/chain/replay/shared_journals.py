@@ -1,0 +1,219 @@
+"""Journals in the store that replicas share: appended while a chain runs, read when it is resumed at any replica.
+
+An append does not hold up the chain, except before a call that must not be made twice: what is lost with a killed replica
+is then at most what may be repeated. All appends of one chain are made in order, by one task.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import anyio
+import anyio.abc
+import msgspec
+
+from gatemini.chain.replay.journal_file import Batch, encoded
+from gatemini.chain.replay.journals_in_memory import KEPT_SECONDS, Journal
+from gatemini.chain.replay.records import Ended, Record, Rewound
+from gatemini.chain.replay.refusals import overtaken
+from gatemini.chain.replay.stored_journals import journal_of
+from gatemini.errors import ResumeRefused, StateUnavailable
+from gatemini.state.store import StateStore
+
+logger = logging.getLogger(__name__)
+
+
+class Written(msgspec.Struct, array_like=True):
+    """One append, and the replica that has made it."""
+
+    replica: str
+    when: float
+    batch: bytes
+
+
+_WRITTEN = msgspec.msgpack.Decoder(Written)
+
+
+class SharedJournals:
+    """The journals of all sessions of one replica, in the store. `run` owns the tasks that write."""
+
+    def __init__(self, store: StateStore, replica: str, alive: Callable[[str], Awaitable[bool]]) -> None:
+        self.store = store
+        self.replica = replica
+        self.alive = alive
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._writing: set[SharedJournal] = set()
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the tasks that write until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            task_status.started()
+            await anyio.sleep_forever()
+
+    def write(self, journal: SharedJournal) -> None:
+        """Have a task write what waits in a journal."""
+        if self._tasks is not None:
+            self._writing.add(journal)
+            self._tasks.start_soon(self._write, journal)
+
+    async def _write(self, journal: SharedJournal) -> None:
+        try:
+            await journal.append()
+        finally:
+            self._writing.discard(journal)
+
+    async def settled(self) -> None:
+        """Wait until the store has all that was written so far, as far as it can be reached."""
+        for journal in list(self._writing):
+            await journal.written()
+
+
+class SessionSharedJournals:
+    """The journals of one session in the store."""
+
+    def __init__(self, journals: SharedJournals, session: str) -> None:
+        self._journals = journals
+        self._session = session
+
+    def file(self, chain: str, number: int = 0, length: int = 0) -> SharedJournal:
+        """Return where a chain is written."""
+        return SharedJournal(self._journals, self._key(chain), chain, number, length)
+
+    async def load(self, chain: str) -> Journal | None:
+        """Return the journal of a chain of this session that no replica runs; None where there is none.
+
+        Raises ResumeRefused where a replica still runs it, or where it cannot be used.
+        """
+        entries = [_WRITTEN.decode(data) for data in await self._journals.store.entries(self._key(chain))]
+        if not entries:
+            return None
+        records, number, last = _in_force(entries)
+        runs = not isinstance(records[-1], Ended)
+        if runs and last.replica != self._journals.replica and await self._journals.alive(last.replica):
+            raise ResumeRefused(f"chain {chain} cannot be resumed: it is still running")
+        try:
+            journal, _ = journal_of(chain, records, last.when)
+        except (LookupError, ValueError) as error:
+            raise ResumeRefused(
+                f"chain {chain} cannot be resumed: its journal is damaged: {error}"
+            ) from error
+        journal.trace.keep_in(self.file(chain, number, len(entries)))
+        return journal
+
+    def _key(self, chain: str) -> str:
+        return f"journal:{self._session}:{chain}"
+
+
+def _in_force(entries: list[Written]) -> tuple[list[Record], int, Written]:
+    """Return the records that count, how many batches they were in, and the last of these.
+
+    After another replica has gone on with a chain, what the first one may still have written does not count; an append
+    that was repeated since its answer was lost counts once.
+    """
+    records: list[Record] = []
+    number, last = 0, entries[0]
+    for written in entries:
+        batch = Batch.of(written.batch, None)
+        taken_over = isinstance(batch.records[0], Rewound)
+        if (written.replica != last.replica and not taken_over) or batch.number < number:
+            continue
+        if batch.number > number:
+            break  # what came after a gap was never relied on
+        records += batch.records
+        number, last = number + 1, written
+    return records, number, last
+
+
+class SharedJournal:
+    """What is written of one chain. `number` counts its batches, `length` what the store has in its list."""
+
+    def __init__(self, journals: SharedJournals, key: str, chain: str, number: int, length: int) -> None:
+        self._journals = journals
+        self._key = key
+        self._chain = chain
+        self._number = number
+        self._length, self._stored = length, number
+        self._records: list[Record] = []
+        self._waiting: list[bytes] = []
+        self._idle = anyio.Event()
+        self._idle.set()
+        self._failed: StateUnavailable | None = None
+        self._overtaken = self._dropped = False
+
+    def put(self, record: Record, size: int = 0) -> None:
+        """Add a record to the next append."""
+        if not self._dropped:
+            self._records.append(record)
+
+    def write(self) -> None:
+        """Append what was put, soon."""
+        if not self._records:
+            return
+        records, self._records = self._records, []
+        try:
+            batch = encoded(Batch(self._chain, self._number, records))
+        except (TypeError, ValueError) as error:
+            logger.warning("the journal of %s cannot be written: %s", self._chain, error)
+            self._dropped = True
+            return
+        self._number += 1
+        self._waiting.append(msgspec.msgpack.encode(Written(self._journals.replica, time.time(), batch)))
+        if self._idle.is_set():
+            self._idle = anyio.Event()
+            self._journals.write(self)
+
+    async def flush(self, *, sure: bool) -> None:
+        """Append what was put; `sure` waits until the store has it, and raises what keeps it from that."""
+        self.write()
+        if not sure:
+            return
+        await self.written()
+        if self._waiting and not self._overtaken:  # it failed before
+            self._idle = anyio.Event()
+            self._journals.write(self)
+            await self.written()
+        if self._overtaken:
+            raise overtaken(self._chain)
+        if self._failed is not None:
+            raise self._failed
+
+    async def written(self) -> None:
+        """Wait until nothing is being written."""
+        await self._idle.wait()
+
+    async def append(self) -> None:
+        """Write what waits, in order."""
+        idle = self._idle
+        try:
+            while self._waiting and not self._overtaken:
+                batches = list(self._waiting)
+                length = await self._journals.store.append(self._key, batches, KEPT_SECONDS)
+                del self._waiting[: len(batches)]
+                self._failed = None
+                if length != self._length + len(batches):
+                    await self._look()
+                self._length, self._stored = length, self._stored + len(batches)
+        except StateUnavailable as error:
+            if self._failed is None:
+                logger.warning("the journal of %s is not in the store: %s", self._chain, error.message)
+            self._failed = error
+        finally:
+            idle.set()
+
+    async def _look(self) -> None:
+        """Find out what else is in the list: another replica may have taken the chain over while this one was paused."""
+        for data in await self._journals.store.entries(self._key, self._length):
+            written = _WRITTEN.decode(data)
+            if written.replica == self._journals.replica:
+                continue
+            batch = Batch.of(written.batch, None)
+            if batch.number == self._stored and isinstance(batch.records[0], Rewound):
+                self._overtaken = True
+
+    def drop(self) -> None:
+        """Write nothing any more."""
+        self._records.clear()
+        self._dropped = True

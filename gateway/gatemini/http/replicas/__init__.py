@@ -1,0 +1,1 @@
+"""Several replicas behind a balancer: sessions that move, and requests that belong to another replica."""

@@ -1,0 +1,133 @@
+"""Messages of the Redis store to all listeners of a channel: one connection of its own, which is made again when it breaks.
+
+Its pings find out that the server is gone, or is back, while nobody asks the store for anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectSendStream
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+from redis.exceptions import ConnectionError as Disconnected
+from redis.exceptions import RedisError
+
+from gatemini.errors import StateUnavailable
+from gatemini.state.store import WAITING_MESSAGES
+
+PING_SECONDS = 1.0
+"""Without a message for so long the server is pinged; after twice that it counts as gone."""
+RECONNECT_SECONDS = 0.2
+ALIVE = "alive"
+"""A channel without messages: the connection needs one."""
+SUBSCRIBE_SECONDS = 2.0
+FAILED = (RedisError, OSError, TimeoutError)
+
+Listener = MemoryObjectSendStream[tuple[str, bytes]]
+
+
+@dataclass(slots=True)
+class _Channel:
+    listeners: set[Listener] = field(default_factory=set)
+    subscribed: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Bus:
+    """What listens to which channel. `reached` learns why the server cannot be reached, and None when it can."""
+
+    def __init__(
+        self,
+        client: Redis,
+        prefix: str,
+        unseal: Callable[[str, bytes], bytes | None],
+        reached: Callable[[str | None], None],
+    ) -> None:
+        self._client, self._prefix, self._unseal, self._reached = client, prefix, unseal, reached
+        self._channels: dict[str, _Channel] = {}
+        self._connection: PubSub | None = None
+
+    @asynccontextmanager
+    async def listen(self, *channels: str) -> AsyncIterator[AsyncIterator[tuple[str, bytes]]]:
+        """Receive what is published from now on."""
+        send, receive = anyio.create_memory_object_stream[tuple[str, bytes]](WAITING_MESSAGES)
+        found = [self._channels.setdefault(channel, _Channel()) for channel in channels]
+        for channel in found:
+            channel.listeners.add(send)
+        try:
+            with send, receive:
+                await self._subscribe(channels)
+                yield receive
+        finally:
+            for channel in found:
+                channel.listeners.discard(send)
+
+    async def _subscribe(self, channels: tuple[str, ...]) -> None:
+        new = [self._prefix + name for name in channels if not self._channels[name].subscribed.is_set()]
+        try:
+            with anyio.fail_after(SUBSCRIBE_SECONDS):
+                if new and self._connection is not None:
+                    with suppress(*FAILED):  # what is missing is subscribed to after the next connect
+                        await self._connection.subscribe(*new)
+                for name in channels:
+                    await self._channels[name].subscribed.wait()
+        except TimeoutError:
+            raise StateUnavailable("the state store cannot be reached: no subscription") from None
+
+    async def run(self) -> None:
+        """Until cancelled: keep the connection and hand out what arrives."""
+        while True:
+            try:
+                async with self._client.pubsub() as connection:
+                    await connection.subscribe(self._prefix + ALIVE)
+                    self._connection = connection  # from here on `listen` subscribes by itself
+                    if self._channels:
+                        await connection.subscribe(*(self._prefix + name for name in self._channels))
+                    await self._receive(connection)
+            except FAILED as error:
+                self._reached(str(error) or type(error).__name__)
+            finally:
+                self._connection = None
+                for channel in self._channels.values():
+                    if channel.subscribed.is_set():
+                        channel.subscribed = anyio.Event()
+            await anyio.sleep(RECONNECT_SECONDS)
+
+    async def _receive(self, connection: PubSub) -> None:
+        pinged = False
+        while True:
+            message = await connection.get_message(timeout=PING_SECONDS)
+            if message is not None:
+                pinged = False
+                self._reached(None)
+                self._take(message)
+            elif pinged:
+                raise Disconnected("no answer to a ping")
+            else:
+                pinged = True
+                await self._drop_silent(connection)
+                await connection.ping()
+
+    async def _drop_silent(self, connection: PubSub) -> None:
+        """Leave the channels that nothing listens to any more."""
+        silent = [name for name, channel in self._channels.items() if not channel.listeners]
+        for name in silent:
+            del self._channels[name]
+        if silent:
+            await connection.unsubscribe(*(self._prefix + name for name in silent))
+
+    def _take(self, message: dict[str, Any]) -> None:
+        name = (message["channel"] or b"").decode()
+        channel = self._channels.get(name.removeprefix(self._prefix))
+        if channel is None:
+            return
+        if message["type"] == "subscribe":
+            channel.subscribed.set()
+        elif message["type"] == "message" and (value := self._unseal(name, message["data"])) is not None:
+            for listener in channel.listeners:
+                with suppress(anyio.WouldBlock):
+                    listener.send_nowait((name.removeprefix(self._prefix), value))

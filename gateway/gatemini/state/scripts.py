@@ -1,0 +1,51 @@
+"""The Lua scripts of the Redis store: each is one exchange and leaves no key without a time to live. Times are milliseconds."""
+
+from __future__ import annotations
+
+APPEND = """
+local length = redis.call('LLEN', KEYS[1])
+for i = 2, #ARGV do length = redis.call('RPUSH', KEYS[1], ARGV[i]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return length
+"""
+
+ADD = """
+for i = 2, #ARGV do redis.call('SADD', KEYS[1], ARGV[i]) end
+return redis.call('PEXPIRE', KEYS[1], ARGV[1])
+"""
+
+COUNT = """
+local value = redis.call('INCRBY', KEYS[1], ARGV[2])
+if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+return value
+"""
+
+ADMIT = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local limit, period = tonumber(ARGV[1]), tonumber(ARGV[2])
+local start = math.max(tonumber(redis.call('GET', KEYS[1]) or now), now)
+local after = start + period / limit
+local wait = after - period - now
+if wait > 0.001 then return tostring(wait) end
+redis.call('SET', KEYS[1], string.format('%.4f', after), 'PX', math.ceil(after - now))
+return '0'
+"""
+"""What `bucket.admitted` says, by the clock of the server."""
+
+LEASE = """
+local owner = redis.call('GET', KEYS[1])
+if owner and owner ~= ARGV[2] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[1])
+return 1
+"""
+
+RELEASE = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 1
+"""
+
+SEND = """
+redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'm', ARGV[3])
+return redis.call('PEXPIRE', KEYS[1], ARGV[1])
+"""

@@ -1,0 +1,74 @@
+"""Sessions of the handshake eras go on at any replica."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from fixtures.daemons import LEGACY, until
+from fixtures.direct import text_of
+from fixtures.replicas import Cluster, cluster
+
+pytestmark = pytest.mark.anyio
+
+HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+    "MCP-Protocol-Version": "2025-06-18",
+}
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster(tmp_path_factory.mktemp("two")) as found:
+        yield found
+
+
+async def test_twenty_calls_of_a_client_without_affinity_are_served(two: Cluster) -> None:
+    async with two.client(mode="legacy") as client:
+        for number in range(20):
+            code = f'{{"tool": "ledger.write", "arguments": {{"key": "n{number}"}}}}'
+            result = await client.call_tool("call_tool_chain", {"code": code})
+            assert not result.is_error, text_of(result)
+    assert two.writes() == [f"n{number}" for number in range(20)]
+    assert min(two.requests()) > 8
+
+
+async def opened(two: Cluster) -> dict[str, str]:
+    """A session of the first replica; the headers of its requests."""
+    async with httpx2.AsyncClient(timeout=60, trust_env=False, headers=HEADERS) as http:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": LEGACY}
+        answer = await http.post(two.replicas[0].url, json=body)
+        session = {**HEADERS, "Mcp-Session-Id": answer.headers["mcp-session-id"]}
+        done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert (await http.post(two.replicas[0].url, json=done, headers=session)).status_code == 202
+        return session
+
+
+def listed(url: str, session: dict[str, str]) -> int:
+    """The status of a request in a session."""
+    body = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+    return httpx2.post(url, json=body, headers=session, trust_env=False).status_code
+
+
+async def test_only_genuine_ids_of_sessions_are_known_and_an_ended_one_ends_everywhere(two: Cluster) -> None:
+    first, second = (each.url for each in two.replicas)
+    session = await opened(two)
+    ident = session["Mcp-Session-Id"]
+    uuid, replica, mac = ident.split(".")
+    assert len(replica) == 8
+    for forged in (
+        f"{uuid}.{replica}.{mac[::-1]}",
+        f"{'0' * 32}.{replica}.{mac}",
+        f"{uuid}.{replica}",
+        "x",
+        "é.é.é",
+    ):
+        found = {**session, "Mcp-Session-Id": forged.encode("latin-1")}
+        assert listed(second, found) == 404  # type: ignore[arg-type]
+    assert listed(second, session) == 200
+    assert httpx2.delete(second, headers=session, trust_env=False).status_code == 200
+    until(lambda: listed(first, session) == 404, "the session has ended at the other replica")
+    assert listed(second, session) == 404

@@ -1,0 +1,86 @@
+"""What the store of several replicas does while its server is gone, and when it is back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from fixtures.redis_server import RedisServer, redis_server
+from gatemini.errors import StateUnavailable
+from gatemini.state.redis import OPERATION_SECONDS
+
+__all__ = ["redis_server"]
+pytestmark = pytest.mark.anyio
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    with anyio.fail_after(30):
+        while not holds():  # noqa: ASYNC110 - there is no event
+            await anyio.sleep(0.01)
+
+
+async def test_operations_fail_at_once_without_a_server_and_work_again_when_it_is_back(
+    redis_server: RedisServer,
+) -> None:
+    async with redis_server.store().opened() as store:
+        await store.put("session:x", b"1", 600)
+        assert await store.admit("rate:p", 1, 3600) == 0
+        await anyio.to_thread.run_sync(redis_server.stop)
+        await until(lambda: store.problem is not None)
+        with anyio.fail_after(5), pytest.raises(StateUnavailable, match="the state store cannot be reached"):
+            await store.get("session:x")
+        await anyio.to_thread.run_sync(redis_server.start)
+        await until(lambda: store.problem is None)
+        assert await store.get("session:x") == [b"1"]
+        assert await store.admit("rate:p", 1, 3600) > 0
+
+
+async def test_listeners_and_readers_go_on_after_an_outage(redis_server: RedisServer) -> None:
+    async with redis_server.store().opened() as a, redis_server.store().opened() as b:
+        reader = a.read("parked:x")
+        async with a.listen("tools") as messages:
+            await b.send("parked:x", b"1", 600)
+            assert await anext(reader) == b"1"
+            await anyio.to_thread.run_sync(redis_server.stop)
+            await until(lambda: a.problem is not None and b.problem is not None)
+            with pytest.raises(StateUnavailable):
+                async with a.listen("other"):
+                    pass
+            await anyio.to_thread.run_sync(redis_server.start)
+            await until(lambda: a.problem is None and b.problem is None)
+            await b.send("parked:x", b"2", 600)
+            with anyio.fail_after(30):
+                assert await anext(reader) == b"2"
+            async with a.listen("tools"):  # which waits until the channel is subscribed to again
+                await b.publish("tools", b"3")
+            with anyio.fail_after(30):
+                assert await anext(messages) == ("tools", b"3")
+
+
+async def test_a_server_that_hangs_costs_one_operation_its_time_and_is_noticed_without_traffic(
+    redis_server: RedisServer,
+) -> None:
+    async with redis_server.store().opened() as store:
+        await store.put("session:x", b"1", 600)
+        with redis_server.paused():
+            start = anyio.current_time()
+            with pytest.raises(StateUnavailable):
+                await store.get("session:x")
+            assert anyio.current_time() - start < 10 * OPERATION_SECONDS
+            await until(lambda: store.problem is not None)
+        await until(lambda: store.problem is None)
+        assert await store.get("session:x") == [b"1"]
+
+
+async def test_an_operation_that_is_cancelled_leaves_no_answer_to_the_next(redis_server: RedisServer) -> None:
+    async with redis_server.store().opened() as store:
+        for number in range(50):
+            await store.put(f"session:{number}", str(number).encode(), 600)
+        for number in range(50):
+            with anyio.move_on_after(0.0005 * (number % 3)):
+                await store.get(f"session:{number}")
+            following = (number + 1) % 50
+            assert await store.get(f"session:{following}") == [str(following).encode()]
