@@ -27,6 +27,7 @@ from gatemini.chain.guest.sandbox_settings import limits_of, new_sandbox, open_c
 from gatemini.chain.replay.journals_in_memory import JournalBook
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
+from gatemini.config.model.policy import PolicyConfig
 from gatemini.config.model.schema import CompositeTool, Config
 from gatemini.config.session_values import SessionValues, session_environ
 from gatemini.config.variables.redaction import Redactor
@@ -39,7 +40,7 @@ from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.audit.configured_log import kept_log, open_log
-from gatemini.policy.door import door_of
+from gatemini.policy.door import Door, door_of
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
@@ -133,7 +134,6 @@ class App:
         self.pinning = Pinning(loaded, redactor, self.audit, self.manager)
         self.pins = self.pinning.pins
         self.known = KnownBackends(self.cache, self.registry, self.pinning)
-        self.new_door = functools.partial(door_of, approvals=self.approvals, audit=self.audit, pins=self.pins)
         self.seen = SeenResults(self.cache.seen)
         self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen, self.pins.is_withheld)
         self.catalog = Catalog(
@@ -175,6 +175,15 @@ class App:
         )
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
+        )
+
+    def new_door(
+        self, policy: PolicyConfig | None, before: Door | None, webhook_key: str = ""
+    ) -> Door | None:
+        """Return the door with these rules, None where nothing is to be decided."""
+        owners = self.manager.owners
+        return door_of(
+            policy, before, self.approvals, webhook_key, audit=self.audit, pins=self.pins, owners=owners
         )
 
     @classmethod
@@ -304,6 +313,7 @@ class App:
             self.chain.redactor.redact,
             budget_for(session.client).result,
             listing.shows,
+            listing.hidden,
         )
 
     async def settled(self, timeout: float) -> bool:
@@ -343,7 +353,7 @@ class App:
             logger.warning("%s", self._waiting)
         self.registration.set_configured(loaded.origins, loaded.spaces)
         self.tools.redactor.add(loaded.secrets)
-        logging.getLogger().setLevel(config.log_level.upper())
+        logging.getLogger().setLevel(config.least_level.upper())
         self.registry.set_aliases(config.aliases)
         kept = {key: getattr(self._began.sandbox, key) for key in PROCESS_KEYS}
         running = config.sandbox.model_copy(update=kept)

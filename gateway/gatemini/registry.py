@@ -262,9 +262,9 @@ class Registry:
 
     # -- errors ------------------------------------------------------------------------------------
 
-    def backend_missing(self, name: str) -> BackendNotFound:
-        """The error for an unknown backend, with the closest names."""
-        known = sorted(self._index.backends.keys() | self._index.spaces.keys())
+    def backend_missing(self, name: str, known: Collection[str] | None = None) -> BackendNotFound:
+        """The error for an unknown backend, with the closest names, or those of the `known` ones."""
+        known = sorted(self._index.backends.keys() | self._index.spaces.keys() if known is None else known)
         close = _closest(name, {n: n for n in known})
         hint = f"Did you mean {_listed(close)}?" if close else f"Backends: {_some(known)}" if known else None
         return BackendNotFound(f"there is no backend '{short_name(name)}'", hint=hint)

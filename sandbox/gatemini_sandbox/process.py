@@ -1,4 +1,4 @@
-"""A sandbox process: `python -P -s -m gatemini_sandbox.process`, messages over the socket that is its stdin.
+"""A sandbox process: `python -P -s -m gatemini_sandbox.process PARENT`, messages over the socket that is its stdin.
 
 It holds no secrets: its environment is empty, it inherits no descriptor but its socket, and before the first code
 comes it has walled itself in (confine.py). Guests are stepped on the threads of worker.py; turn_to_read.py says which
@@ -11,7 +11,8 @@ import ctypes
 import os
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from gatemini_sandbox.confine import confine
 from gatemini_sandbox.errors import ReadingTooLong, SandboxError
@@ -28,6 +29,7 @@ from gatemini_sandbox.messages import (
 )
 from gatemini_sandbox.parse_deadline import patience
 from gatemini_sandbox.turn_to_read import Inbox, TurnToRead
+from gatemini_sandbox.typescript.nesting import check_brackets
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 from gatemini_sandbox.typescript.undeclared import outside_calls
@@ -40,6 +42,9 @@ NICE = 2
 CHECK_SECONDS = 15.0
 """Most that one program of the configuration may take to parse, compiling the second parser for the first of them
 included."""
+CHECK_ALL_SECONDS = 30.0
+"""Most that all of them may take together."""
+WATCH_SECONDS = 0.25
 
 _writing = threading.Lock()
 
@@ -50,6 +55,25 @@ def send(answer: Answer) -> None:
     with _writing:
         while data:
             data = data[os.write(0, data) :]
+
+
+@contextmanager
+def ends_with(parent: int) -> Iterator[None]:
+    """End the process with its parent meanwhile, whatever it computes: nobody reads the socket, whose end would say so."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(WATCH_SECONDS):
+            if os.getppid() != parent:
+                os._exit(0)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()  # no thread may be left outside of the walls
 
 
 def give_back() -> None:
@@ -63,7 +87,8 @@ def serve(settings: Settings, inbox: Inbox, parent: int) -> None:
     if hasattr(os, "nice"):
         os.nice(NICE)
     try:
-        worker = Worker(settings, send)
+        with ends_with(parent):  # compiling takes a second, on a busy machine ten
+            worker = Worker(settings, send)
     except SandboxError as exc:
         return send(Refused(0, exc.code, str(exc)))
 
@@ -99,13 +124,15 @@ def check(request: Check) -> None:
 
 
 def check_all(sources: list[str]) -> list[CodeCheck]:
-    return [_checked(source) for source in sources]
+    with patience(CHECK_ALL_SECONDS):
+        return [_checked(source) for source in sources]
 
 
 def _checked(source: str) -> CodeCheck:
     found = CodeCheck()
     try:
         with patience(CHECK_SECONDS):
+            check_brackets(source)
             try:
                 prepare(source)
             except SandboxSyntaxError as exc:
@@ -118,11 +145,14 @@ def _checked(source: str) -> CodeCheck:
 
 
 def main() -> None:
-    parent = os.getppid()  # should it be the wrong one already, stdin is closed and the next line ends this
+    parent = int(sys.argv[1])  # it may be gone already, with its messages in the socket
+    if os.getppid() != parent:
+        return
     inbox = Inbox()
     first = inbox.next()
     if isinstance(first, Check):
-        check(first)
+        with ends_with(parent):
+            check(first)
     elif isinstance(first, Settings):
         serve(first, inbox, parent)
 

@@ -256,6 +256,48 @@ async def test_a_lost_session_is_renewed_and_the_call_sent_again(
     assert await bench.value("echo") == "fine"
 
 
+NO_ID = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Unknown Mcp-Session-Id header"}}'
+OWN_ID = b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"Session not found"}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "times"),
+    [
+        # actionhero/keryx#503: a stream that says nothing else
+        (200, b'event: message\ndata: {"error":"Session not found"}\n\n', "text/event-stream", 2),
+        (200, b'{"error":"Session not found"}', "application/json", 2),
+        (200, NO_ID, "application/json", 2),
+        (409, b'{"error":{"message":"Session expired."}}', "application/json", 2),
+        (500, b"No valid session ID provided", "text/plain", 2),
+        (503, NO_ID, "application/json", 2),
+        # with the id of the call it may be about a session of the tool's own
+        (200, OWN_ID, "application/json", 1),
+        (500, OWN_ID, "application/json", 1),
+        (500, b"Session not found in the database after the order was stored", "text/plain", 1),
+        (409, b'{"error":"the session is locked"}', "application/json", 1),
+    ],
+)
+async def test_a_session_that_is_lost_with_another_status_is_renewed_where_the_text_says_only_that(
+    bench: Bench, server: OddHttp, status: int, body: bytes, kind: str, times: int
+) -> None:
+    async def handler(request: Request) -> None:
+        if request.headers["mcp-session-id"] == "s1":
+            said = body.replace(b"ID", str(request.message["id"]).encode()) if body is OWN_ID else body
+            await request.answer(status, said, kind=kind)
+        else:
+            await request.result(TEXT)
+
+    await connect(bench, server)
+    server.handlers["echo"] = handler
+    server.session = "s2"
+    if times == 2:
+        assert await bench.value("echo") == "fine"
+    else:
+        with pytest.raises(BackendError, match="ession"):
+            await bench.call("echo")
+    assert server.calls("echo") == times
+
+
 async def test_parallel_calls_in_a_lost_session_wait_for_the_one_new_session(
     bench: Bench, server: OddHttp
 ) -> None:

@@ -113,7 +113,8 @@ x = 1
 
 
 def test_a_table_that_is_added_and_removed_leaves_every_byte() -> None:
-    for text in (TOML, TOML.replace("\n", "\r\n"), ""):
+    crlf = TOML.replace("\n", "\r\n")
+    for text in (TOML, crlf, "", TOML.rstrip(), crlf.rstrip(), "x = 1 # no end", "x = 1\n\n  "):
         made = set_table(text, PATH, {**ENTRY, "env": {"A B": 'q"'}})
         before = tomllib.loads(text)
         wanted = {**before.get("servers", {}), "ours": {**ENTRY, "env": {"A B": 'q"'}}}

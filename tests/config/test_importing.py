@@ -350,6 +350,20 @@ def test_the_usual_client_files_are_found(tmp_path: Path) -> None:
     assert [s.client for s in find_sources(home, folder, {}, ["codex"])] == ["codex"]
 
 
+def test_the_file_of_cline_is_found_where_its_variables_or_its_own_folder_say(tmp_path: Path) -> None:
+    files = {
+        "data": tmp_path / "data/settings/cline_mcp_settings.json",
+        "own": tmp_path / "home/.cline/data/settings/cline_mcp_settings.json",
+        "named": tmp_path / "named.json",
+    }
+    for path in files.values():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    environ = {"CLINE_MCP_SETTINGS_PATH": str(files["named"]), "CLINE_DATA_DIR": str(tmp_path / "data")}
+    found = find_sources(tmp_path / "home", tmp_path, environ, ["cline"])
+    assert [source.path for source in found] == [files["named"], files["data"], files["own"]]
+
+
 SCALARS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
 
 

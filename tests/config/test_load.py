@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -449,6 +450,14 @@ def test_a_composite_tool_with_a_syntax_error_is_left_out_and_its_line_is_named(
     (finding,) = loaded.errors
     assert finding.key == "composite_tools.bad.code"
     assert "of the code" in finding.found
+
+
+def test_a_composite_tool_with_thousands_of_open_brackets_is_refused_before_it_is_parsed(load: Load) -> None:
+    code = json.dumps("return 1;\n" + "[" * 50_000)
+    loaded = load(f"composite_tools:\n  deep: {{code: {code}}}\n  good: {{code: 'return 1;'}}\n")
+    assert list(loaded.config.composite_tools) == ["good"]
+    (finding,) = loaded.errors
+    assert finding.found == "more than 3,000 brackets are open at line 2"
 
 
 @pytest.mark.parametrize(

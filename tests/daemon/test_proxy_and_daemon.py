@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -117,9 +118,25 @@ def test_two_configurations_have_two_daemons_and_one_status(home: Home) -> None:
     second.greet()
     assert len(home.daemons()) == 2
     shown = home.run("status", "--all", "--json")
-    assert shown.returncode == 0
     configs = {each["config"] for each in json.loads(shown.stdout)["daemons"]}
     assert configs >= {str(home.root / "config.yaml"), str(other)}
+
+
+def test_a_daemon_that_gives_no_answer_hides_no_other(home: Home) -> None:
+    home.client().greet()
+    silent = Path(home.place.folder, "000000000000.sock")
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(silent))
+        server.listen()
+        answering = threading.Thread(target=lambda: server.accept()[0].close())
+        answering.start()
+        shown = home.run("status", "--all", "--json")
+        answering.join()
+    silent.unlink()
+    assert str(home.config) in {each["config"] for each in json.loads(shown.stdout)["daemons"]}
+    assert str(silent) in shown.stderr
+    assert shown.returncode == 1
 
 
 def test_a_line_longer_than_the_proxy_holds_starts_a_daemon(home: Home) -> None:

@@ -34,7 +34,7 @@ def without_times(text: str) -> str:
     )
 
 
-def test_call_run_and_search_answer_the_same_with_the_daemon_and_without(home: Home) -> None:
+def test_commands_answer_the_same_with_the_daemon_and_without(home: Home) -> None:
     config = ready(home)
     chain = home.root / "chain.ts"
     chain.write_text(
@@ -44,6 +44,10 @@ def test_call_run_and_search_answer_the_same_with_the_daemon_and_without(home: H
         ("search", "convert units"),
         ("search", "convert units", "--json", "--explain"),
         ("search", "convert units", "--tag", "none"),
+        ("tools",),
+        ("tools", "nobody"),
+        ("info", "clock.convert_units", "--full", "--json"),
+        ("types", "clock"),
         ("call", "clock.convert_units", '{"value": 1, "source": "km", "target": "m"}'),
         ("call", "clock.convert_unit", "{}"),
         (*LARGE, "--full", "-q"),

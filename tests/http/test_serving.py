@@ -17,6 +17,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 from fixtures.backend_bench import ODD
 from fixtures.daemons import LEDGER, LEGACY
 from fixtures.http_gateway import MODERN_HEADERS, Served, messages, result, served, text, until
+from gatemini.http.exchange import Exchange
 
 pytestmark = pytest.mark.anyio
 
@@ -170,6 +171,58 @@ async def test_a_client_that_hangs_up_ends_its_chain_at_once_and_can_resume_it(
         assert "// @resume chain_" in told
         assert "1 call that finished is answered from its journal" in told
     assert writes(tmp_path) == ["a"]
+
+
+async def test_a_client_that_leaves_with_its_whole_answer_cancels_nothing() -> None:
+    left: list[Exchange] = []
+    sent: list[str] = []
+    exchange = Exchange({}, b"", left.append)
+    tidied = anyio.Event()
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"answer"})
+        await tidied.wait()
+
+    async def receive() -> Any:
+        await anyio.wait_all_tasks_blocked()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(exchange.run, app, 60)
+        assert await exchange.follow(receive, send)
+        assert sent == ["http.response.start", "http.response.body"]
+        assert left == []
+        tidied.set()
+
+
+async def test_a_request_that_cannot_be_cancelled_since_its_session_has_ended_fells_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path, ledger(tmp_path)) as gateway:
+        serve = gateway.server.manager.handle_request
+        refused = anyio.Event()
+
+        async def handle(scope: Any, receive: Any, send: Any) -> None:
+            body = await receive()
+            if b"notifications/cancelled" in body.get("body", b""):
+                refused.set()
+                raise anyio.ClosedResourceError  # as the SDK does once the session is closed
+
+            async def again(unread: list[Any] = [body]) -> Any:  # noqa: B006 - read once
+                return unread.pop() if unread else await receive()
+
+            await serve(scope, again, send)
+
+        session = await gateway.handshake()
+        monkeypatch.setattr(gateway.server.manager, "handle_request", handle)
+        message = gateway.legacy_chain("await ledger.look({seconds: 30});")
+        await hang_up(gateway, message, session, lambda: gateway.server.endpoint.in_flight)
+        await refused.wait()
+        assert text(await gateway.chain("return 1;")) == "1"
 
 
 @pytest.mark.parametrize("modern", [True, False])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,6 +189,59 @@ async def test_code_can_act_on_a_denial(app: App) -> None:
         "too slow",
         "demo.sleep",
     ]
+
+
+async def test_what_is_found_depends_on_who_the_client_is(app: App) -> None:
+    """Two principals that are equal in all but their id, of which one alone is named in a rule."""
+    door = app.chain.door
+    assert door is not None
+    for named in ({"clients": ["iss|alice"]}, {"when": "client.id == 'iss|alice'"}):
+        rules = [
+            {"tools": ["demo.sleep"], **named, "action": "allow"},
+            {"tools": ["demo.sleep"], "action": "deny"},
+        ]
+        door.set_policy(PolicyConfig.model_validate({"rules": rules}))
+        shown = {}
+        for name in ("alice", "bob"):
+            who = Principal(f"iss|{name}", "app", transport="http")
+            listed = await call(app, "list_tools_meta", app.new_session(who), page_size=100)
+            shown[name] = "demo.sleep" in listed["tools"]
+        assert shown == {"alice": True, "bob": False}, named
+    door.set_policy(PolicyConfig.model_validate({"rules": RULES}))
+
+
+async def test_tags_of_hidden_tools_alone_are_not_named(tmp_path: Path) -> None:
+    rule = [{"tools": ["other.*"], "action": "deny"}]
+    tagged = {
+        "demo": {**DEMO["demo"], "tags": ["open"]},
+        "other": {**DEMO["demo"], "namespace": "far", "tags": ["hushed"]},
+    }
+    async with running_app(tmp_path, tagged, policy={"rules": rule}) as own:
+        for tag in ("none", "hushed"):
+            text = await call(own, "search_tools", own.new_session(), task_description="add", tag=tag)
+            assert f"no tool has the tag '{tag}'" in text
+            assert "Tags: open." in text
+
+
+async def test_calls_of_others_do_not_name_tools_that_a_client_does_not_find(
+    app: App, session: Session
+) -> None:
+    await answer(app, "await far.stats({})")
+    _, text = await app.surface(session).read_resource("gatemini://recent")
+    assert "far.stats" in text
+    guest = app.surface(app.new_session(Principal("uid:1", "guest")))
+    for uri in ("recent", "recent/100", "stats"):
+        _, text = await guest.read_resource(f"gatemini://{uri}")
+        assert "far." not in text, uri
+
+
+async def test_an_error_about_arguments_describes_no_hidden_fallback(tmp_path: Path) -> None:
+    broken = {"command": "/nonexistent/program", "fallback_chain": ["demo"], "lazy": True}
+    rules = [{"tools": ["demo.add"], "action": "deny"}]
+    async with running_app(tmp_path, {**DEMO, "broken": broken}, policy={"rules": rules}) as own:
+        text, failed, _ = await answer(own, "return await broken.add({ wrong: 1 });")
+        assert failed
+        assert "number" not in text
 
 
 async def test_a_changed_policy_and_changed_tools_are_seen_at_once(app: App, session: Session) -> None:

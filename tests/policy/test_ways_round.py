@@ -13,6 +13,7 @@ import pytest
 from fixtures.direct import TESTS, gateway, write_config
 from fixtures.running import answer, client_of, running_app
 from gatemini.app import App
+from gatemini.config.model.policy import PolicyConfig, Rule
 
 pytestmark = pytest.mark.anyio
 
@@ -287,6 +288,29 @@ async def test_a_backend_cannot_be_registered_over_or_beside_the_name_of_a_denie
     result = await app.call_meta_tool("register_manual", {"manual_call_template": beside})
     assert result["isError"]
     await answer(app, "return await github.delete_repo({});")
+    assert lines(ledger) == []
+
+
+async def test_a_registered_backend_has_no_tag_for_rules(app: App, ledger: Path) -> None:
+    """An agent writes the template, and would give it the tag of what is allowed."""
+    template = {
+        "name": "tagged",
+        "tags": ["safe"],
+        "command": sys.executable,
+        "args": ["-I", "-S", str(SERVER), str(ledger), "tagged"],
+    }
+    door = app.chain.door
+    assert door is not None
+    session = app.new_session()
+    result = await app.call_meta_tool("register_manual", {"manual_call_template": template}, session)
+    assert not result["isError"], result
+    door.set_policy(PolicyConfig(default="deny", rules=(Rule(tags=("safe",), action="allow"),)))
+    try:
+        result = await app.call_meta_tool("call_tool_chain", {"code": "await tagged.push({})"}, session)
+    finally:
+        door.set_policy(PolicyConfig.model_validate(POLICY))
+        app.end_session(session)
+    assert "PolicyDenied: tagged.push is denied by policy.default" in str(result)
     assert lines(ledger) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -333,3 +334,36 @@ def test_a_process_ends_with_a_gateway_that_is_killed_whatever_it_does(
     gateway.stdout.close()
     gone, _ = psutil.wait_procs([worker], timeout=60)  # its code may run for ten minutes
     assert gone == [worker]
+
+
+COMPILES = """
+import os, subprocess, sys
+child = "import os, sys; from gatemini_sandbox.process import ends_with\\n" + (
+    "with ends_with(int(sys.argv[1])):\\n    print(os.getpid(), flush=True)\\n    while True: pass"
+)
+subprocess.run([sys.executable, "-c", child, str(os.getpid())])
+"""
+
+
+def test_a_process_that_compiles_or_parses_ends_with_a_gateway_that_is_killed() -> None:
+    gateway = subprocess.Popen(
+        [sys.executable, "-c", COMPILES],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    worker = psutil.Process(int(gateway.stdout.readline()))
+    gateway.kill()
+    gateway.wait(timeout=30)
+    gateway.stdout.close()
+    gone, _ = psutil.wait_procs([worker], timeout=60)  # it would go on for ever
+    assert gone == [worker]
+
+
+def test_a_process_whose_gateway_was_killed_before_it_began_serves_nothing() -> None:
+    ours, theirs = socket.socketpair()  # open: its end is not what tells it
+    with ours, theirs, subprocess.Popen([sys.executable, "-c", ""]) as killed:
+        killed.wait(30)
+        words = [sys.executable, "-P", "-s", "-m", "gatemini_sandbox.process", str(killed.pid)]
+        with subprocess.Popen(words, stdin=theirs) as process:
+            assert process.wait(60) == 0

@@ -51,7 +51,7 @@ class Call:
     caller: Caller
     admit: Admit | None = None
     """Called with the tool of a fallback before it is called; raises PolicyError."""
-    check: Check | None = None
+    checks: tuple[Check, ...] = ()
     """Called with a backend and its tool as it lists it now, right before the call is sent; raises PolicyError."""
 
 
@@ -74,8 +74,8 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
 
 async def _send(backend: Backend, call: Call, params: Json, session: McpSession, left: float) -> CallOutcome:
     """Send a call once. `params` gets the client's answers to the backend's questions: a retry does not ask again."""
-    if call.check is not None:
-        call.check(backend.config.name, backend.tools.get(call.tool))
+    for check in call.checks:
+        check(backend.config.name, backend.tools.get(call.tool))
     return await session.call_tool(params, timeout=left, on_progress=call.on_progress, caller=call.caller)
 
 

@@ -285,15 +285,18 @@ class Manager(BackendTable):
         on_progress: ProgressFn | None = None,
         caller: Caller = NOBODY,
         admit: Admit | None = None,
+        check: Check | None = None,
     ) -> CallOutcome:
         """Call one tool, waiting for a starting backend; raises the `BackendError` that names the cause.
 
         The `caller` selects the instance of a dedicated backend, and gets questions and notifications meanwhile. Where
         the call did not run, or may run twice, the backends of `fallback_chain` that have the tool are tried, each with
-        an equal part of the time for getting ready; `admit` raises PolicyError for one that may not.
+        an equal part of the time for getting ready; `admit` raises PolicyError for one that may not, and `check` right
+        before the call is sent.
         """
         deadline = time.monotonic() + timeout
-        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit, self.check_tool)
+        checks = tuple(each for each in (self.check_tool, check) if each is not None)
+        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit, checks)
         while True:
             own, now = self._find(backend), time.monotonic()
             begin_by = now + (deadline - now) / (1 + len(candidates(tool, own, self._backends)))

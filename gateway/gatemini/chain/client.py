@@ -63,6 +63,8 @@ class ChainClient:
     """Receives progress, total and message of an open call."""
     on_begin: Callable[[str], None] | None = None
     """Receives the id of the chain, by which it can be resumed."""
+    chain: str | None = None
+    """The id that the chain is to have."""
     who: Principal = principal.NOBODY
 
     def progress_of(self, record: CallRecord) -> ProgressFn | None:

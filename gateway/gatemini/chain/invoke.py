@@ -249,7 +249,6 @@ class Invoker:
             entry.sending(tool)
             await self.trace.sending(entry)
             record.sent = True
-            again = None if self.services.door is None else partial(self._admit, record, arguments=arguments)
             return await self.services.backends.call_tool(
                 tool.backend,
                 tool.name,
@@ -257,7 +256,8 @@ class Invoker:
                 timeout=timeout,
                 on_progress=self.client.progress_of(record),
                 caller=self.caller,
-                admit=again,
+                admit=partial(self._admit, record, arguments=arguments),
+                check=partial(self._check, record, tool, arguments),
             )
 
     async def _admit(self, record: CallRecord, tool: Tool, arguments: Json, *, held: bool = False) -> None:
@@ -278,6 +278,16 @@ class Invoker:
         if (door := self.services.door) is not None and not door.holds(record.admission):
             await self._admit(record, tool, arguments)
 
+    def _check(
+        self, record: CallRecord, tool: Tool, arguments: Json, _: str = "", listed: Tool | None = None
+    ) -> None:
+        """Raise PolicyDenied for an admitted call that may not leave any more, right before it is sent."""
+        if (door := self.services.door) is not None:
+            admitted = record.admission
+            now = listed or tool  # a fallback's tool is another one
+            facts = door.facts(now, arguments, *self._origin) if admitted is None else admitted.facts
+            door.check(facts, admitted, listed)
+
     async def _beside_tools(
         self, record: CallRecord, entry: Entry, backend: str, spelled: str, arguments: Any
     ) -> Outcome:
@@ -286,7 +296,7 @@ class Invoker:
             offers = await self._read(
                 record, entry, backend, spelled, {}, lambda s, left: s.list_offers(timeout=left)
             )
-            return Outcome(True, listed_value(self.services.shown_offers(backend, offers)))
+            return Outcome(True, listed_value(self.services.shown_offers(backend, offers, self.client.who)))
         if spelled == GET_PROMPT:
             name, given = prompt_of(backend, arguments)
             prompt = await self._read(
@@ -328,13 +338,18 @@ class Invoker:
         backend = self.services.backend_of(backend, self.client.who)
         config = self.services.backends.config(backend)
         reading = member(backend, name, config.namespace, config.tags)
+
+        async def checked(session: McpSession, left: float) -> _T:
+            self._check(record, reading, arguments)
+            return await send(session, left)
+
         await self._admit(record, reading, arguments)
         async with self._in_flight:
             await self._admit_again(record, reading, arguments)
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
             await self.trace.sending(entry)
-            return await self.services.backends.read(backend, send, timeout=timeout, caller=self.caller)
+            return await self.services.backends.read(backend, checked, timeout=timeout, caller=self.caller)
 
     def _time_left(self, backend: str) -> float:
         """Return the seconds this call may take. Raises ChainTimeout when the chain's own time is over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ from gatemini.explain.results.missing_members import missing_members
 from gatemini.explain.results.unfit_values import unfit_values
 from gatemini.explain.slips import slips
 from gatemini.explain.value_hints import nothing_returned
+from gatemini.logs.context import CHAIN, logged_as
 from gatemini.model import Json
 from gatemini.output.options import OutputOptions
 from gatemini.output.store.results import ResultStore
@@ -49,6 +51,8 @@ from gatemini.text.size_limit import SizeLimit, weight
 from gatemini_sandbox.errors import GuestMissing, GuestTampered, HostExhausted, SandboxError
 from gatemini_sandbox.messages import Done, Failed
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
+
+logger = logging.getLogger(__name__)
 
 SMALL_TEXT = 32 * 1024
 """Characters of submitted text that are looked through for fences and pragmas where it arrives: a millisecond."""
@@ -119,7 +123,8 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
         if "resume" in cleaned.pragmas:
             await request.journals.reach(cleaned.pragmas["resume"])
         chain = _opened(cleaned, request, services)
-        value = await _execute(cleaned, request, services, chain)
+        with logged_as(CHAIN, chain.journal.id):
+            value = await _execute(cleaned, request, services, chain)
     except Failure as failure:
         return _failed(failure, request, services, chain)
     except GateminiError as exc:
@@ -145,9 +150,10 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
     """The chain with its journal: a fresh one, or that of the chain `// @resume` names."""
     dry = "dry-run" in cleaned.pragmas
     earlier, journals = cleaned.pragmas.get("resume"), request.journals
-    journal = (
-        journals.resume(earlier, cleaned.identity) if earlier else journals.begin(cleaned.identity, dry=dry)
-    )
+    if earlier:
+        journal = journals.resume(earlier, cleaned.identity)
+    else:
+        journal = journals.begin(cleaned.identity, dry=dry, ident=request.client.chain)
     if request.client.on_begin is not None:
         request.client.on_begin(journal.id)
     invoker = Invoker(
@@ -248,6 +254,12 @@ def _failed(
     records = chain.invoker.records if chain is not None else []
     trace = chain.invoker.trace if chain is not None else None
     if chain is not None:
+        with logged_as(CHAIN, chain.journal.id):
+            logger.debug(
+                "a chain failed after %d calls",
+                len(records),
+                extra={"code": failure.facts.code or failure.facts.limit or failure.facts.name},
+            )
         why = chain.journal.why if refused else interruption(failure.facts, chain.invoker.trace)
         # A JSON call is sent again as it was: its grant waits for it. A composite tool may have made calls already.
         held = failure.facts.code == ApprovalPending.code

@@ -101,8 +101,8 @@ class ChainServices:
         if not others:
             return listing
         shows = listing.shows
-        return Listing(
-            listing.registry, lambda tool: tool.backend not in others and (shows is None or shows(tool))
+        return replace(
+            listing, shows=lambda tool: tool.backend not in others and (shows is None or shows(tool))
         )
 
     async def find(
@@ -129,9 +129,10 @@ class ChainServices:
                 await self.backends.wait_ready(backend, most)
             except BackendError:
                 # Without the annotations of the fallback: the backend may start in time and take the call itself.
+                shown = self.listing(who).registry  # an error about arguments describes the tool
                 for name in config.fallback_chain:
                     with suppress(GateminiError):
-                        tool = self.registry.find(name, spelled)
+                        tool = shown.find(name, spelled)
                         return replace(
                             unlisted,
                             name=tool.name,
@@ -142,9 +143,9 @@ class ChainServices:
                 raise
             return self.registry.find(backend, spelled)
 
-    def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
-        """Return the resources and prompts of a backend that may be listed."""
-        return offers if self.door is None else self.door.shown_offers(backend, offers)
+    def shown_offers(self, backend: str, offers: list[Offer], who: Principal) -> list[Offer]:
+        """Return the resources and prompts of a backend that a principal may see listed."""
+        return offers if self.door is None else self.door.shown_offers(backend, offers, who)
 
     async def discover(self, name: str, arguments: Json, who: Principal) -> object:
         """Answer a discovery tool for code in a chain."""

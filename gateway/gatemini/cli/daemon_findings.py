@@ -9,6 +9,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,8 @@ from gatemini.processes.process_mark import MARK_FLOOR
 from gatemini.proxy.places import Place, PlaceRefused, socket_folder, take_lock
 
 CONNECT_SECONDS = 2.0
+END_SECONDS = 5.0
+"""How long an orphan may take to end after SIGTERM, and after SIGKILL."""
 UNLIMITED = (1 << 63) - 1
 """The resource limit of a process without a mark, as psutil reads it (or -1)."""
 _REAPERS = ("systemd", "init", "launchd")
@@ -53,7 +56,13 @@ def private_folders() -> list[Finding]:
             if mode & 0o077:
                 seen = f"{folder} may be entered by others (mode {mode:o})"
                 findings.append(
-                    Finding("private folder", "warn", seen, f"chmod 700 {shlex.quote(str(folder))}")
+                    Finding(
+                        "private folder",
+                        "warn",
+                        seen,
+                        f"chmod 700 {shlex.quote(str(folder))}",
+                        partial(folder.chmod, 0o700),
+                    )
                 )
     return findings
 
@@ -78,9 +87,22 @@ def stale_files(folder: str) -> list[Finding]:
                 "warn",
                 seen,
                 f"the next client replaces them; rm {' '.join(map(shlex.quote, left))}",
+                partial(_remove_stale, place),
             )
         )
     return findings
+
+
+def _remove_stale(place: Place) -> None:
+    """Remove what a killed daemon left, unless another one has taken its place meanwhile. Raises OSError."""
+    lock = take_lock(place.lock)
+    if lock is None:
+        return
+    try:
+        for path in (place.sock, place.pid):
+            Path(path).unlink(missing_ok=True)
+    finally:
+        os.close(lock)
 
 
 def _answers(path: str) -> bool:
@@ -111,14 +133,34 @@ def orphans() -> list[Finding]:
                 marked[mark].append(process)
             elif "gatemini" in words and "serve" in words and not _is_found(process):
                 seen = f"the daemon {process.pid} has lost its files: no client can find it"
-                findings.append(Finding("orphan", "warn", seen, f"kill {process.pid}"))
+                findings.append(
+                    Finding("orphan", "warn", seen, f"kill {process.pid}", partial(end_processes, [process]))
+                )
     for processes in marked.values():
         if not _has_parent(processes):
             named = ", ".join(f"{process.pid} ({process.name()})" for process in processes)
             pids = " ".join(str(process.pid) for process in processes)
             seen = f"started by a gateway that has ended: {named}"
-            findings.append(Finding("orphan", "warn", seen, f"kill {pids}"))
+            findings.append(
+                Finding("orphan", "warn", seen, f"kill {pids}", partial(end_processes, processes))
+            )
     return findings
+
+
+def end_processes(processes: Sequence[psutil.Process]) -> None:
+    """End processes, by force those that do not end by themselves. Raises OSError."""
+    for process in processes:
+        with suppress(
+            psutil.NoSuchProcess
+        ):  # psutil compares the start time: no process with a reused id is ended
+            process.terminate()
+    _, alive = psutil.wait_procs(processes, END_SECONDS)
+    for process in alive:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    _, alive = psutil.wait_procs(alive, END_SECONDS)
+    if alive:
+        raise OSError(f"{', '.join(str(process.pid) for process in alive)} did not end")
 
 
 def _is_found(daemon: psutil.Process) -> bool:

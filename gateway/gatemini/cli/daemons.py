@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from argparse import ArgumentTypeError
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,16 +37,36 @@ def _places(config: Path | None, *, every: bool) -> list[Place]:
 
 def status(*, config: Path | None, every: bool, as_json: bool) -> int:
     """Show the running daemon of this configuration, or all daemons of this user."""
-    places = _places(config, every=every)
-    found = [answer for place in places if (answer := ask_daemon(place, "status")) is not None]
+    answers = [answer for _, answer in _answers(config, "status", every=every)]
+    found = [answer for answer in answers if answer is not None]
     if as_json:
         shell.emit({"daemons": found})
     elif found:
         for answer in found:
             _show(answer)
-    else:
+    elif not answers:
         shell.note("no daemon runs; a client that starts `gatemini` starts one")
-    return shell.OK if found or every else shell.FAILED
+    return shell.FAILED if None in answers or not (found or every) else shell.OK
+
+
+def _answers(
+    config: Path | None, command: str, *, every: bool, **arguments: Any
+) -> Iterator[tuple[Place, dict[str, Any] | None]]:
+    """Yield each daemon that runs with its answer, None for one of all (`every`) that gives none.
+
+    Raises DaemonRefused where only those of one configuration were wanted.
+    """
+    for place in _places(config, every=every):
+        try:
+            answer = ask_daemon(place, command, **arguments)
+        except DaemonRefused as refused:
+            if not every:
+                raise
+            shell.note(str(refused))
+            yield place, None
+            continue
+        if answer is not None:
+            yield place, answer
 
 
 def _show(answer: dict[str, Any]) -> None:
@@ -98,9 +119,10 @@ def stop(*, config: Path | None, every: bool, now: bool, as_json: bool) -> int:
     from gatemini.daemon.client import ended
 
     stopped: list[dict[str, Any]] = []
-    for place in _places(config, every=every):
-        answer = ask_daemon(place, "stop", now=now)
+    silent = False
+    for place, answer in _answers(config, "stop", every=every, now=now):
         if answer is None:
+            silent = True
             continue
         lock = ended(place, _longest_stop(answer))
         if lock is not None:
@@ -111,9 +133,10 @@ def stop(*, config: Path | None, every: bool, now: bool, as_json: bool) -> int:
     elif stopped:
         for each in stopped:
             shell.say(f"process {each['pid']} " + ("has ended" if each["ended"] else "is still draining"))
-    else:
+    elif not silent:
         shell.note("no daemon runs")
-    return shell.OK if stopped and all(each["ended"] for each in stopped) else shell.FAILED
+    ended_all = bool(stopped) and all(each["ended"] for each in stopped)
+    return shell.OK if ended_all and not silent else shell.FAILED
 
 
 def _longest_stop(answer: dict[str, Any]) -> float:
@@ -173,7 +196,7 @@ def logs(
     place = own_place(config)
     if level is not None:
         return _set_level(place, *level, seconds, as_json)
-    path = Path(place.stderr(backend) if backend else place.log)
+    path = Path(place.stderr(backend) if backend else _log_of(place))
     if not path.exists():
         raise _no_log(place, path, backend)
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -189,6 +212,15 @@ def logs(
         time.sleep(FOLLOW_SECONDS)
         at, inode = _more(path, at, inode)
     return shell.OK
+
+
+def _log_of(place: Place) -> str:
+    """The log that the daemon writes; without one, the file that each daemon begins with."""
+    try:
+        answer = ask_daemon(place, "status")
+    except DaemonRefused:
+        answer = None  # its log may say why it does not answer
+    return str((answer or {}).get("log") or place.log)
 
 
 def _more(path: Path, at: int, inode: int) -> tuple[int, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Verdict = Literal["ok", "warn", "fail"]
 
@@ -16,3 +17,24 @@ class Finding:
     verdict: Verdict
     seen: str
     mend: str = ""
+    fix: Callable[[], None] | None = None
+    """Does what `mend` says, for `gatemini doctor --fix`; raises OSError where it cannot."""
+    fixed: bool = False
+
+    def apply_fix(self) -> None:
+        """Do what there is to do, and be ok where that succeeded."""
+        if self.fix is None:
+            return
+        try:
+            self.fix()
+        except OSError as error:
+            self.seen += f"; --fix failed: {error}"
+        else:
+            self.verdict, self.fixed = "ok", True
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding as `--json` shows it."""
+        return {
+            **{key: getattr(self, key) for key in ("what", "verdict", "seen", "mend", "fixed")},
+            "fixable": self.fix is not None,
+        }

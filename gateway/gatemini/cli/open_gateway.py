@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from gatemini.app import App
     from gatemini.config.load import Loaded
     from gatemini.config.variables.redaction import Redactor
-    from gatemini.policy.visibility import Listing
 
 SETTLE_SECONDS = 60.0
 """The longest a command waits for backends that are still starting; late ones are named."""
@@ -81,13 +80,6 @@ def note_problems(loaded: Loaded) -> None:
     for problem in loaded.errors:
         if not any(problem.key == key or problem.key.startswith(f"{key}.") for key in noted):
             note(problem.text())
-
-
-def shown(app: App) -> Listing:
-    """What the policy lets the terminal find."""
-    from gatemini.policy.principal import TERMINAL, local
-
-    return app.chain.listing(local("cli", TERMINAL))
 
 
 async def settle(app: App) -> None:

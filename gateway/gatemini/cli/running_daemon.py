@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.errors import DaemonRefused
+from gatemini.errors import BackendNotFound, DaemonRefused, GateminiError, ToolNotFound
 
 if TYPE_CHECKING:
     from gatemini.proxy.places import Place
@@ -73,15 +73,23 @@ def daemon_call(
     return _by_daemon(config, send)
 
 
-def daemon_search(config: Path | None, arguments: dict[str, Any]) -> dict[str, Any] | None:
-    """The results of a search by the running daemon; None where none runs, or one of a version without search."""
+def daemon_answer(config: Path | None, command: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+    """The running daemon's answer to a command about tools; None where none runs, or one that does not know it.
+
+    Raises GateminiError.
+    """
     from gatemini.daemon.client import ask
 
     def send(place: Place) -> dict[str, Any] | None:
-        answer = ask(place, "search", environ=os.environ, seconds=SEARCH_SECONDS, **arguments)
+        answer = ask(place, command, environ=os.environ, seconds=SEARCH_SECONDS, **arguments)
         return answer if answer is not None and answer.pop("ok", False) else None
 
-    return _by_daemon(config, send)
+    answer = _by_daemon(config, send)
+    if answer is not None and "refused" in answer:
+        kind, message, hint = answer["refused"]
+        known = {each.__name__: each for each in (BackendNotFound, ToolNotFound)}
+        raise known.get(kind, GateminiError)(message, hint=hint)
+    return answer
 
 
 def _by_daemon(config: Path | None, send: Callable[[Place], dict[str, Any] | None]) -> dict[str, Any] | None:

@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.cli.open_gateway import settle, shown, with_app
-from gatemini.errors import ToolNotFound
+from gatemini.cli.open_gateway import settle, with_app
 from gatemini.text.escape import visible
-from gatemini.text.shorten import first_sentence
 
 if TYPE_CHECKING:
     from gatemini.app import App
-    from gatemini.model import Tool
 
 _DESCRIPTION = 100
 """Characters of a description in a table."""
@@ -31,10 +28,10 @@ def search(
     as_json: bool,
 ) -> int:
     """Find tools by what they do."""
-    from gatemini.cli.running_daemon import daemon_search
+    from gatemini.cli.running_daemon import daemon_answer
 
     asked: dict[str, Any] = {"words": " ".join(query), "limit": limit, "tag": tag, "explain": explain}
-    answer = None if no_daemon else daemon_search(config, asked)
+    answer = None if no_daemon else daemon_answer(config, "search", asked)
     if answer is None:
         from gatemini.daemon.terminal.search import terminal_search
 
@@ -75,23 +72,9 @@ def _figure(share: float | str) -> str:
     return share if isinstance(share, str) else f"{share:.3f}"
 
 
-def tools(*, backend: str | None, config: Path | None, as_json: bool) -> None:
+def tools(*, backend: str | None, no_daemon: bool, config: Path | None, as_json: bool) -> None:
     """List all tools by name, or those of one backend."""
-
-    async def action(gateway: App) -> dict[str, Any]:
-        await settle(gateway)
-        there = shown(gateway).registry.tools() if backend is None else _members(gateway, backend)
-        answer: dict[str, Any] = {
-            "tools": [
-                {"name": t.qualified, "backend": t.backend, "description": first_sentence(t.description)}
-                for t in there
-            ]
-        }
-        if missing := (await gateway.readiness.unlisted(0)).note():
-            answer["note"] = missing
-        return answer
-
-    answer = with_app(config, action)
+    answer = _catalog("tools", config, no_daemon, backend=backend)
     if as_json:
         shell.emit(answer)
         return
@@ -103,30 +86,25 @@ def tools(*, backend: str | None, config: Path | None, as_json: bool) -> None:
         shell.note(answer["note"])
 
 
-def _members(gateway: App, backend: str) -> list[Tool]:
-    """The tools of a backend by its name or its identifier; an error says why it has none."""
-    statuses = {status.name: status for status in gateway.manager.statuses()}
-    space = backend if backend in statuses else gateway.registry.space(backend)
-    tools = shown(gateway).registry.backend_tools(space)
-    if not tools:
-        status = statuses.get(space)
-        why = f" ({status.state}{f': {status.error}' if status.error else ''})" if status else ""
-        raise ToolNotFound(f"{backend} has no tools{why}")
-    return tools
+def _catalog(command: str, config: Path | None, no_daemon: bool, **arguments: Any) -> dict[str, Any]:
+    """The answer of the running daemon, else of a gateway of this command. Raises ToolNotFound."""
+    from gatemini.cli.running_daemon import daemon_answer
 
-
-def info(*, tool: str, full: bool, config: Path | None, as_json: bool) -> None:
-    """Show one tool."""
-    from gatemini.policy.principal import TERMINAL, local
-    from gatemini.protocol.answers.fitting import WHOLE
-    from gatemini.protocol.definitions import TOOL_INFO
+    answer = None if no_daemon else daemon_answer(config, command, arguments)
+    if answer is not None:
+        return answer
+    from gatemini.daemon.terminal.catalog import CATALOG
 
     async def action(gateway: App) -> dict[str, Any]:
         await settle(gateway)
-        arguments = {"tool_name": tool, "detail": "full" if full else "brief"}
-        return await gateway.tools.discover(TOOL_INFO, arguments, WHOLE, local("cli", TERMINAL))
+        return await CATALOG[command](gateway, **arguments)
 
-    value = with_app(config, action)
+    return with_app(config, action)
+
+
+def info(*, tool: str, full: bool, no_daemon: bool, config: Path | None, as_json: bool) -> None:
+    """Show one tool."""
+    value = _catalog("info", config, no_daemon, tool=tool, detail="full" if full else "brief")
     if as_json:
         shell.emit(value)
         return
@@ -145,17 +123,10 @@ def _indented(item: Any) -> None:
         shell.emit(item)
 
 
-def types(*, backend: str, config: Path | None, as_json: bool) -> None:
+def types(*, backend: str, no_daemon: bool, config: Path | None, as_json: bool) -> None:
     """TypeScript declarations of one backend."""
-    from gatemini.discovery.types.typescript import backend_declarations
-
-    async def action(gateway: App) -> str:
-        await settle(gateway)
-        tools = _members(gateway, backend)
-        return backend_declarations(tools, spoken=gateway.registry.is_spoken(tools[0]))
-
-    text = with_app(config, action)
-    shell.result({"backend": backend, "declarations": text}, text.rstrip("\n"), as_json=as_json)
+    answer = _catalog("types", config, no_daemon, backend=backend)
+    shell.result(answer, answer["declarations"].rstrip("\n"), as_json=as_json)
 
 
 COMMANDS = (
@@ -172,14 +143,19 @@ COMMANDS = (
             shell.NO_DAEMON,
         ],
     ),
-    shell.Command("tools", tools, [shell.argument("backend", nargs="?", help="only those of this backend")]),
+    shell.Command(
+        "tools",
+        tools,
+        [shell.argument("backend", nargs="?", help="only those of this backend"), shell.NO_DAEMON],
+    ),
     shell.Command(
         "info",
         info,
         [
             shell.argument("tool", help="backend.tool"),
             shell.argument("--full", action="store_true", help="with schemas and the TypeScript declaration"),
+            shell.NO_DAEMON,
         ],
     ),
-    shell.Command("types", types, [shell.argument("backend", help="name of a backend")]),
+    shell.Command("types", types, [shell.argument("backend", help="name of a backend"), shell.NO_DAEMON]),
 )

@@ -12,9 +12,11 @@ import psutil
 from gatemini import __version__
 from gatemini.daemon import console
 from gatemini.daemon.hello import Hello
+from gatemini.daemon.terminal.catalog import CATALOG
 from gatemini.daemon.terminal.commands import send_answer
 from gatemini.daemon.terminal.logs import PARTS
 from gatemini.daemon.terminal.search import SETTLE_SECONDS, terminal_search
+from gatemini.errors import GateminiError
 from gatemini.upkeep.reload import file_state
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
             answer = {"ok": True, "pid": os.getpid(), "drain_seconds": daemon.drain_seconds}
         case "search":
             answer = await search(daemon, hello.arguments)
+        case "tools" | "info" | "types" as command:
+            answer = await catalog(daemon, command, hello.arguments)
         case "level":
             answer = set_level(daemon, hello.arguments)
         case console.LIST | console.DECIDE:
@@ -71,6 +75,20 @@ async def search(daemon: Daemon, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"ok": True, **answer}
 
 
+async def catalog(daemon: Daemon, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The answer to `gatemini tools`, `info` or `types`; an error is in `refused`: kind, message, hint."""
+    await daemon.ready.wait()
+    app = daemon.app
+    if app is None:
+        return {"ok": False, "error": daemon.failure}
+    await app.settled(timeout=SETTLE_SECONDS)
+    try:
+        answer: dict[str, Any] = daemon.redactor.value(await CATALOG[command](app, **arguments))
+    except GateminiError as error:
+        return {"ok": True, "refused": daemon.redactor.value([error.kind, error.message, error.hint])}
+    return {"ok": True, **answer}
+
+
 async def _approvals(daemon: Daemon, hello: Hello) -> dict[str, Any]:
     await daemon.ready.wait()
     if daemon.app is None:
@@ -87,7 +105,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "installed": daemon.outdated or __version__,
         "config": str(daemon.config) if daemon.config else None,
         "socket": daemon.place.sock,
-        "log": daemon.place.log,
+        "log": daemon.log.path,
         "sessions": [_session(connection) for connection in daemon.connections],
         "trouble": list(daemon.trouble.values()),
     }

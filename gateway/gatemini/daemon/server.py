@@ -19,7 +19,7 @@ from gatemini import __version__
 from gatemini.app import App
 from gatemini.config.documents.find import config_directory
 from gatemini.config.load import load_config
-from gatemini.config.variables.redaction import Redactor, start_log
+from gatemini.config.variables.redaction import Redactor
 from gatemini.config.variables.references import SecretAnswers
 from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control, config_current
@@ -32,6 +32,8 @@ from gatemini.daemon.terminal.logs import LOG_FORMAT, BackendStderr, Levels
 from gatemini.daemon.turns import Turns
 from gatemini.errors import ConfigError, config_reason
 from gatemini.folders import home_folder
+from gatemini.logs.log_file import GatewayLog
+from gatemini.logs.rotating_file import RotatingFile
 from gatemini.proxy.places import STARTED, PlaceRefused
 
 logger = logging.getLogger(__name__)
@@ -40,46 +42,42 @@ TICK_SECONDS = 1.0
 STOP_SECONDS = 5.0
 """How long connections that are cut off may take to end."""
 LOG_BYTES = 4 << 20
-"""A longer log is cut when a daemon starts."""
+"""The size of the log until the configuration is read."""
 
 
 def run(listener: Listener, config: str | None, *, spawned: bool) -> int:
     """Serve until the end; returns the exit code. `spawned`: by a proxy, which brings the variables."""
-    redactor = Redactor()
-    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
-    _cut_log(listener.place.log)
-    if not spawned:
-        handlers.append(logging.FileHandler(listener.place.log, encoding="utf-8"))
-        os.chmod(listener.place.log, 0o600)
-    start_log(redactor, LOG_FORMAT, *handlers)
-    levels = Levels()
-    for handler in handlers:
-        handler.addFilter(levels)
+    redactor, levels = Redactor(), Levels()
+    streams = () if spawned else (logging.StreamHandler(sys.stderr),)
+    own = RotatingFile(listener.place.log, limit=LOG_BYTES, keep=1, descriptors=(1, 2) if spawned else ())
+    log = GatewayLog(redactor, LOG_FORMAT, *streams, own=own, level=levels)
     BackendStderr(listener.place, redactor).attach()
     started = f"{STARTED}{__version__} as process {os.getpid()} for {config or 'the demo'}"
     logger.info("%s", started)
-    daemon = Daemon(listener, config, redactor, levels, spawned=spawned)
+    daemon = Daemon(listener, config, redactor, levels, log, spawned=spawned)
     anyio.run(daemon.serve)
     return daemon.code
-
-
-def _cut_log(path: str) -> None:
-    with suppress(OSError):
-        if os.path.getsize(path) > LOG_BYTES:
-            os.truncate(path, 0)
 
 
 class Daemon:
     """One daemon. `app` is None until the configuration is loaded."""
 
     def __init__(
-        self, listener: Listener, config: str | None, redactor: Redactor, levels: Levels, *, spawned: bool
+        self,
+        listener: Listener,
+        config: str | None,
+        redactor: Redactor,
+        levels: Levels,
+        log: GatewayLog,
+        *,
+        spawned: bool,
     ) -> None:
         self.listener = listener
         self.place = listener.place
         self.config = Path(config) if config else None
         self.redactor = redactor
         self.levels = levels
+        self.log = log
         self.spawned = spawned
         self.started = time.time()
         self.code = 0
@@ -137,7 +135,8 @@ class Daemon:
             self.config, environ=environ, redactor=self.redactor, serving=self.spawned, shared=True
         ) as app:
             self.app = app
-            self.levels.set_base(app.loaded.config.log_level)
+            self.levels.set_base(app.loaded.config.least_level)
+            self.log.follow(app.loaded.config.log)
             app.approvals.console = True
             for problem in app.problems():
                 logger.warning("%s", problem)
@@ -184,8 +183,10 @@ class Daemon:
         return {**environ, **held}
 
     async def _signals(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async for _ in signals:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for number in signals:
+                if number == signal.SIGHUP and self.log.reopen():
+                    continue
                 if self._stop.is_set() or self.app is None:
                     self.listener.close()
                     os._exit(1)  # the watchdog ends the children
@@ -285,7 +286,8 @@ class Daemon:
             self._keep_socket()
             await self._write_answers()
             await self.sessions.sweep()
-            self.levels.expire()
+            if self.app is not None:
+                self.levels.set_base(self.app.loaded.config.least_level)
             if self._may_end():
                 self.stop(restart=bool(self.outdated))
 

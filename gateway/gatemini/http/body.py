@@ -38,7 +38,12 @@ class Envelope(msgspec.Struct):
     @property
     def continues(self) -> bool:
         """Whether it belongs to something that has begun: an answer, a notification, answers to a parked chain."""
-        return not self.is_request or (isinstance(self.params, dict) and "requestState" in self.params)
+        return not self.is_request or self.request_state is not None
+
+    @property
+    def request_state(self) -> object:
+        """What says which parked chain it continues."""
+        return self.params.get("requestState") if isinstance(self.params, dict) else None
 
     def session_key(self) -> str | None:
         """The session that the message names. Raises BodyRefused for one that no session can have."""

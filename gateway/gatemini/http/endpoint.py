@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,13 +18,16 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from gatemini.config.model.http.server import HttpConfig
+from gatemini.errors import StateUnavailable
 from gatemini.http.auth.challenge import LoginRefused
 from gatemini.http.auth.login import Login, Logins
 from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
-from gatemini.http.exchange import Detachable, Exchange, refuse
-from gatemini.http.replicas.shared_sessions import SharedSessions
+from gatemini.http.exchange import Call, Detachable, Exchange, refuse
+from gatemini.http.replicas.relay import Forwarded, NotHere
+from gatemini.http.replicas.replicas import Replicas
+from gatemini.http.replicas.routing import Routing
 from gatemini.http.retries import Key, Retries
-from gatemini.http.session_manager import SessionManager
+from gatemini.http.session_manager import SessionManager, internal_scope
 from gatemini.http.sessions import HttpSession, HttpSessions, TooManySessions
 from gatemini.protocol.client_session import on_behalf_of
 
@@ -47,19 +51,6 @@ class Open:
     """Whether it only brings notifications, so that nothing is lost with it."""
 
 
-@dataclass(slots=True)
-class Call:
-    """One HTTP request after its login."""
-
-    scope: Scope
-    headers: Headers
-    login: Login
-    body: bytes
-    envelope: Envelope
-    modern: bool
-    """Whether it stands for itself: of 2026-07-28, or where no sessions are kept of the eras before."""
-
-
 class Endpoint:
     """The ASGI application at /mcp. `run` owns the requests in progress."""
 
@@ -69,14 +60,17 @@ class Endpoint:
         manager: SessionManager,
         sessions: HttpSessions,
         logins: Logins,
-        shared: SharedSessions | None = None,
+        replicas: Replicas | None = None,
     ) -> None:
-        """`shared`: the sessions that other replicas may go on with."""
+        """`replicas`: the other processes that serve the same clients."""
         self._config = config
         self._manager = manager
         self._sessions = sessions
         self._logins = logins
-        self._shared = shared
+        self._shared = self._routing = None
+        if replicas is not None:
+            replicas.connect(manager, sessions, self.serve_forwarded)
+            self._shared, self._routing = replicas.sessions, Routing(replicas.claims, replicas.relay)
         self._stateless = config.sessions.mode == "stateless"
         self._retries = Retries()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -108,8 +102,20 @@ class Endpoint:
             each.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answering(self._received(scope, receive, send), send)
+
+    async def serve_forwarded(self, request: Forwarded, receive: Receive, send: Send) -> None:
+        """Serve a request that another replica has got. Raises NotHere for one that belongs to nothing here."""
+        scope = internal_scope(request.method, request.headers)
+        headers = Headers(scope=scope)
+        login = Login.of_forwarded(request.principal)
+        envelope, modern = read_envelope(request.body), self._is_modern(headers)
+        call = Call(scope, headers, login, request.body, envelope, modern, forwarded=True)
+        await self._answering(self._serve(call, receive, send), send)
+
+    async def _answering(self, serving: Coroutine[Any, Any, None], send: Send) -> None:
         try:
-            await self._serve(scope, receive, send)
+            await serving
         except LoginRefused as refused:
             await refuse(send, refused.status, refused.body, *refused.headers)
         except BodyRefused as refused:
@@ -118,32 +124,42 @@ class Endpoint:
                 await refuse(send, refused.status, _error(str(refused)), *late)
         except TooManySessions:
             await refuse(send, 503, _error("too many open sessions (http.sessions.max)"), RETRY)
+        except StateUnavailable as error:
+            await refuse(send, 503, _error(error.message), RETRY)
+        except NotHere:
+            raise
         except Exception:
             logger.exception("a request over HTTP failed")
             raise  # the server answers 500, or breaks the connection where the answer has begun
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _is_modern(self, headers: Headers) -> bool:
+        version = headers.get("mcp-protocol-version")
+        return self._stateless or (version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS)
+
+    async def _received(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         login = await self._logins.login(scope, headers)
         body = b""
         if scope["method"] == "POST":
             body = await read_body(receive, headers.get("content-length"), self._config.max_body)
-        version = headers.get("mcp-protocol-version")
-        modern = self._stateless or (version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS)
-        call = Call(scope, headers, login, body, read_envelope(body) if body else Envelope(), modern)
-        if self.draining and not (body and call.envelope.continues):
-            await refuse(send, 503, _error("the gateway is stopping", call.envelope.id), RETRY)
+        envelope = read_envelope(body) if body else Envelope()
+        call = Call(scope, headers, login, body, envelope, self._is_modern(headers))
+        if self.draining and not (body and envelope.continues):
+            await refuse(send, 503, _error("the gateway is stopping", envelope.id), RETRY)
             return
-        on_behalf_of(login.principal)
-        if login.user is not None:
-            scope["user"] = login.user
-            auth_context_var.set(login.user)
+        await self._serve(call, receive, send)
+
+    async def _serve(self, call: Call, receive: Receive, send: Send) -> None:
+        on_behalf_of(call.login.principal)
+        if call.login.user is not None:
+            call.scope["user"] = call.login.user
+            auth_context_var.set(call.login.user)
         session = await self._session(call, send)
         if session is None:
             return
         if call.envelope.is_request and call.envelope.method != LISTEN:
             await self._answer(call, session, receive, send)
-        else:
+        elif self._routing is None or not await self._routing.passed_on(call, send):
             await self._pass(call, session, receive, send)
 
     async def _session(self, call: Call, send: Send) -> HttpSession | None:
@@ -177,6 +193,8 @@ class Endpoint:
         key = self._retries.key(session, call.envelope, call.body)
         exchange = await self._retries.join(key)
         if exchange is None:
+            if call.forwarded and not call.envelope.continues:
+                raise NotHere
             assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
             body = self._retries.resumed(key, call.body)
             exchange = Exchange(call.scope, body, partial(self._abandoned, call, session))
@@ -200,6 +218,11 @@ class Endpoint:
         ident = call.envelope.id
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            if self._routing is not None:
+                found = await self._routing.here(call, session, exchange, key, receive, send)
+                if found is None:
+                    return
+                receive = found
             new = "" if self._shared is None or session.known else self._shared.new_id()
             with self._manager.serving(session.server, new):
                 await self._manager.handle_request(scope, receive, self._noting_id(call, session, send))
@@ -217,7 +240,10 @@ class Endpoint:
             logger.exception("a request over HTTP failed")
         finally:
             session.chains.pop(ident, None)
+            session.planned.pop(ident, None)
             self._retries.end(key, exchange)
+            if self._routing is not None and self._tasks is not None and exchange.claimed:
+                self._tasks.start_soon(self._routing.ended, exchange, key)
             self.open.discard(opened)
             exchange.ended.set()
             if call.envelope.method == "initialize" and not session.known:
@@ -226,7 +252,7 @@ class Endpoint:
     def _abandoned(self, call: Call, session: HttpSession, exchange: Exchange) -> None:
         """Cancel a request that nobody waits for; on 2026-07-28 the SDK does that when it is cancelled itself."""
         exchange.chain = session.chains.get(call.envelope.id)
-        if call.modern or self._tasks is None:
+        if call.modern or exchange.elsewhere or self._tasks is None:
             exchange.scope.cancel()
         else:
             exchange.scope.deadline = anyio.current_time() + CANCEL_SECONDS
@@ -252,7 +278,10 @@ class Endpoint:
         """Cancel a request of the handshake eras as its client would: the SDK goes on when the client is gone."""
         params = {"requestId": call.envelope.id, "reason": "the client hung up"}
         body = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).encode()
-        with anyio.move_on_after(CANCEL_SECONDS):
+        with (
+            suppress(anyio.ClosedResourceError),  # the session has ended, and its requests with it
+            anyio.move_on_after(CANCEL_SECONDS),
+        ):
             await self._manager.inject(session.server, call.login.user, session.ident, body)
 
     # -- streams, notifications, answers of the client ---------------------------------------------------

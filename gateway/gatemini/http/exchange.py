@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
+from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
+
+from gatemini.http.auth.login import Login
+from gatemini.http.body import Envelope
 
 KEPT_BYTES = 8 << 20
 """Bytes of an answer that are kept for a client that joins; a longer one cannot be joined any more."""
@@ -48,6 +53,26 @@ class Detachable:
             self.scope.clear()
 
 
+@dataclass(slots=True)
+class Call:
+    """One HTTP request after its login."""
+
+    scope: Scope
+    headers: Headers
+    login: Login
+    body: bytes
+    envelope: Envelope
+    modern: bool
+    """Whether it stands for itself: of 2026-07-28, or where no sessions are kept of the eras before."""
+    forwarded: bool = False
+    """Whether another replica has got it from its client."""
+
+    @property
+    def answers(self) -> object:
+        """The id of the request that the client answers with it."""
+        return self.envelope.id if self.envelope.method is None else None
+
+
 class Exchange:
     """A request that is being answered. `abandoned` is called once, when nobody waits for the answer any more."""
 
@@ -61,10 +86,13 @@ class Exchange:
         self._read = 0
         self._waiting: dict[object, anyio.Event] = {}
         self._taken = anyio.Event()
+        self._answered = anyio.Event()
         self.scope = anyio.CancelScope()
         self.ended = anyio.Event()
         """Set when nothing of it runs any more."""
         self.done = self.left = False
+        self.elsewhere = self.claimed = False
+        """Whether another replica answers it; whether others know that this one does."""
         self.chain: str | None = None
         """The id of the chain that was cut off with the request, if one was."""
 
@@ -90,14 +118,20 @@ class Exchange:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        await anyio.sleep_forever()  # its client may leave while another waits: the server cancels it then
-        raise AssertionError
+        # Its client may leave while another waits: the server cancels it then. When it is answered, as servers do, so
+        # that the SDK need not cancel what reads here: the exception would keep all of the request in a reference cycle.
+        await self._answered.wait()
+        return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
         size = len(message.get("body", b""))
         self._messages.append(message)
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self._answered.set()
         self._kept += size
         self._unsent += size
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self.done = True  # a client that leaves with its whole answer cancels nothing
         while self._kept > KEPT_BYTES and self._dropped < self._read:
             self._kept -= len(self._messages.pop(0).get("body", b""))
             self._dropped += 1

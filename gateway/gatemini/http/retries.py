@@ -72,14 +72,17 @@ class Retries:
     def resumed(self, key: Key | None, body: bytes) -> bytes:
         """The body of a repeated request whose first run was cut off, so that it goes on from its journal."""
         chain = self._lost.pop(key, None) if key is not None else None
-        if chain is None:
-            return body
-        message = json.loads(body)
-        params = message.get("params")
-        if not isinstance(params, dict) or params.get("name") != CALL_TOOL_CHAIN:
-            return body
-        arguments = params.get("arguments")
-        if not isinstance(arguments, dict) or not isinstance(arguments.get("code"), str):
-            return body
-        arguments["code"] = f"// @resume {chain}\n{arguments['code']}"
-        return json.dumps(message).encode()
+        return body if chain is None else resuming(body, chain)
+
+
+def resuming(body: bytes, chain: str) -> bytes:
+    """Return a request to run a chain as one that resumes it from its journal; another request as it is."""
+    message = json.loads(body)
+    params = message.get("params")
+    if not isinstance(params, dict) or params.get("name") != CALL_TOOL_CHAIN:
+        return body
+    arguments = params.get("arguments")
+    if not isinstance(arguments, dict) or not isinstance(arguments.get("code"), str):
+        return body
+    arguments["code"] = f"// @resume {chain}\n{arguments['code']}"
+    return json.dumps(message).encode()

@@ -19,7 +19,7 @@ import anyio.to_thread
 from gatemini.app import App
 from gatemini.config.load import load_config
 from gatemini.config.model.http.server import HttpConfig, split_address
-from gatemini.config.variables.redaction import Redactor, start_log
+from gatemini.config.variables.redaction import Redactor
 from gatemini.config.variables.references import SecretAnswers
 from gatemini.daemon.listener import Listener
 from gatemini.daemon.terminal.commands import serve_commands
@@ -28,6 +28,7 @@ from gatemini.errors import ConfigError, config_reason
 from gatemini.http.control import answer_control
 from gatemini.http.network.exposure import check_exposure
 from gatemini.http.server import HttpServer
+from gatemini.logs.log_file import GatewayLog
 from gatemini.proxy.places import Place, PlaceRefused, config_file, http_place, take_lock
 
 logger = logging.getLogger(__name__)
@@ -51,9 +52,9 @@ def main(words: list[str]) -> int:
         return int(leave.code or 0)
     config = config_file(options.config, os.environ)
     redactor = Redactor()
-    start_log(redactor, LOG_FORMAT, logging.StreamHandler(sys.stderr))
+    log = GatewayLog(redactor, LOG_FORMAT, logging.StreamHandler(sys.stderr))
     try:
-        anyio.run(_serve, Path(config) if config else None, options.http or None, redactor)
+        anyio.run(_serve, Path(config) if config else None, options.http or None, redactor, log)
     except (ConfigError, BaseExceptionGroup) as error:
         if (reason := config_reason(error)) is None:
             raise
@@ -70,7 +71,7 @@ def _failed(text: str) -> int:
     return FAILED
 
 
-async def _serve(config: Path | None, address: str | None, redactor: Redactor) -> None:
+async def _serve(config: Path | None, address: str | None, redactor: Redactor, log: GatewayLog) -> None:
     load = functools.partial(load_config, config, environ=os.environ, answers=SecretAnswers())
     http = (await anyio.to_thread.run_sync(load)).config.http
     try:
@@ -86,7 +87,8 @@ async def _serve(config: Path | None, address: str | None, redactor: Redactor) -
             raise ConfigError(f"http: another process holds {place.lock}")
         listener = Listener(place, lock)
         async with App.open(config, redactor=redactor, serving=None) as app:
-            logging.getLogger().setLevel(app.loaded.config.log_level.upper())
+            logging.getLogger().setLevel(app.loaded.config.least_level.upper())
+            log.follow(app.loaded.config.log)
             for problem in [*app.problems(), *filter(None, [warning, place.fallback])]:
                 logger.warning("%s", problem)
             folder = config.parent if config else Path.cwd()
@@ -98,7 +100,7 @@ async def _serve(config: Path | None, address: str | None, redactor: Redactor) -
                 sys.stdout.write(json.dumps({"url": server.url, "pid": os.getpid()}) + "\n")
                 sys.stdout.flush()
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(_stop_on_signal, server, listener)
+                    tasks.start_soon(_follow_signals, server, listener, log)
                     app.approvals.console = True
                     answer = functools.partial(answer_control, server, place.sock)
                     tasks.start_soon(serve_commands, listener.sock, answer)
@@ -108,9 +110,11 @@ async def _serve(config: Path | None, address: str | None, redactor: Redactor) -
                 listener.close()
 
 
-async def _stop_on_signal(server: HttpServer, listener: Listener) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
+async def _follow_signals(server: HttpServer, listener: Listener, log: GatewayLog) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for number in signals:
+            if number == signal.SIGHUP and log.reopen():
+                continue
             if server.stopping:
                 listener.close()
                 os._exit(1)  # the watchdog ends the children

@@ -25,8 +25,7 @@ from gatemini.http.endpoint import Endpoint
 from gatemini.http.network.connections import BoundedConnection
 from gatemini.http.network.guard import Guard, is_loopback
 from gatemini.http.network.tls import Tls
-from gatemini.http.replicas.session_ids import SessionIds, new_replica
-from gatemini.http.replicas.shared_sessions import SharedSessions
+from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.routes import PATH, http_app
 from gatemini.http.session_manager import SessionManager
 from gatemini.http.sessions import HttpSessions
@@ -78,15 +77,9 @@ class HttpServer:
             max_request_body_size=config.max_body,
             max_sessions=None,  # `HttpSessions` counts those of both eras
         )
-        self.sessions = HttpSessions(app, place)
-        self.replica = new_replica()
-        self.shared: SharedSessions | None = None
-        if app.state.shared and config.sessions.mode == "adopt":
-            ids = SessionIds(self.replica, app.loaded.state_keys)
-            self.shared = SharedSessions(
-                app.state, ids, self.replica, self.manager, self.sessions, config.sessions.idle
-            )
-        self.endpoint = Endpoint(config, self.manager, self.sessions, self.logins, self.shared)
+        self.replicas = Replicas(app) if app.state.shared else None
+        self.sessions = HttpSessions(app, place, self.replicas.share if self.replicas else None)
+        self.endpoint = Endpoint(config, self.manager, self.sessions, self.logins, self.replicas)
         routes = http_app(config, Guard(config, host), self.endpoint, self._unready, self._metadata)
         self._uvicorn = _Uvicorn(_settings(routes, config.max_connections, self.tls))
 
@@ -145,8 +138,8 @@ class HttpServer:
         async with anyio.create_task_group() as tasks, self.manager.run():
             await tasks.start(self.sessions.run)
             await tasks.start(self.endpoint.run)
-            if self.shared is not None:
-                tasks.start_soon(self.shared.run)
+            if self.replicas is not None:
+                await tasks.start(self.replicas.run)
             tasks.start_soon(self._tick)
             tasks.start_soon(self._serve)
             await self._stop.wait()
@@ -160,6 +153,8 @@ class HttpServer:
                 await self._ended.wait()
             await self.sessions.close()
             await self.logins.close()
+            if self.replicas is not None:
+                await self.replicas.leave()
             tasks.cancel_scope.cancel()
 
     async def _serve(self) -> None:
@@ -186,9 +181,8 @@ class HttpServer:
             await anyio.sleep(TICK_SECONDS)
             await self.endpoint.end_invalid()
             idle = self.sessions.sweep()
-            if self.shared is not None:
-                for session in idle:
-                    await self.shared.leave(session)
+            if self.replicas is not None:
+                await self.replicas.left(idle)
             if self.tls is not None:
                 self.tls.renew()
 

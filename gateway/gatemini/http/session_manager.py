@@ -77,18 +77,24 @@ class SessionManager(StreamableHTTPSessionManager):
             status = message.get("status", status)
 
         with self.serving(server, ident if opens else ""):
-            await self.handle_request(_scope(method, "" if opens else ident, user), receive, note)
+            await self.handle_request(_of_session(method, "" if opens else ident, user), receive, note)
         return status
 
 
-def _scope(method: str, ident: str, user: AuthenticatedUser | None) -> Scope:
+def _of_session(method: str, ident: str, user: AuthenticatedUser | None) -> Scope:
     headers = [
         (b"accept", b"application/json, text/event-stream"),
         (b"content-type", b"application/json"),
     ]
     if ident:
         headers.append((b"mcp-session-id", ident.encode()))
-    scope: dict[str, Any] = {
+    scope = internal_scope(method, headers)
+    return scope if user is None else {**scope, "user": user}
+
+
+def internal_scope(method: str, headers: list[tuple[bytes, bytes]]) -> Scope:
+    """Return the scope of a request that did not come over a connection."""
+    return {
         "type": "http",
         "method": method,
         "path": "/mcp",
@@ -102,4 +108,3 @@ def _scope(method: str, ident: str, user: AuthenticatedUser | None) -> Scope:
         "client": None,
         "state": {},
     }
-    return scope if user is None else {**scope, "user": user}

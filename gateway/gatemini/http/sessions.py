@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -61,6 +61,8 @@ class HttpSession:
     used: float = field(default_factory=time.monotonic)
     chains: dict[str | int | None, str] = field(default_factory=dict)
     """Request in flight → the id of the chain that it has started."""
+    planned: dict[str | int | None, str] = field(default_factory=dict)
+    """Request in flight → the id of the chain that it is to start, which other replicas know already."""
     ended: anyio.Event = field(default_factory=anyio.Event)
 
     @property
@@ -88,11 +90,13 @@ class HttpSession:
 class HttpSessions:
     """All sessions of one server. `run` owns their tasks."""
 
-    def __init__(self, app: App, place: Place) -> None:
+    def __init__(self, app: App, place: Place, share: Callable[[Session], None] | None = None) -> None:
+        """`share`: have replicas share what a session keeps, which then is in their store and not on the disk."""
         self._app = app
+        self._share = share
         self._settings = app.loaded.config.http.sessions
-        self._kept = None if app.state.shared else KeptSessions(place.key, seal_for(app.loaded.config, place))
-        """Sessions on the disk, for the next process; replicas have them in their store."""
+        self._kept = KeptSessions(place.key, seal_for(app.loaded.config, place)) if share is None else None
+        """Sessions on the disk, for the next process."""
         self._by_key: dict[tuple[str, str], HttpSession] = {}
         self._by_id: dict[str, HttpSession] = {}
         self._restoring = anyio.Lock()
@@ -157,10 +161,12 @@ class HttpSessions:
         if len(self) >= self._settings.max or self._tasks is None:
             raise TooManySessions
         session = self._app.new_session(principal, shared=not keyed, ident=ident)
+        if self._share is not None:
+            self._share(session)
         surface = self._app.surface(session)
         made = HttpSession((principal.id, key), session, surface, build_server(surface), keyed, kept)
         if keyed:
-            surface.on_chain = made.chains.__setitem__
+            surface.on_chain, surface.planned_chain = made.chains.__setitem__, made.planned.get
         self._tasks.start_soon(self._live, made)
         return made
 

@@ -17,7 +17,7 @@ from gatemini.errors import PolicyDenied
 from gatemini.model import Json, Offer, Tool
 from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.audit.log import AuditLog
-from gatemini.policy.budgets import Budgets
+from gatemini.policy.budgets import Budgets, Counts
 from gatemini.policy.client_grant import refusal_by
 from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts
@@ -29,8 +29,8 @@ from gatemini.policy.principal import Principal
 from gatemini.policy.rates import CallRates
 from gatemini.policy.reach import Reach
 from gatemini.policy.rules.hints import HARMLESS
-from gatemini.policy.rules.rules import Rules
-from gatemini.policy.visibility import Listing, Listings
+from gatemini.policy.rules.rules import NOTHING_KNOWN, Rules
+from gatemini.policy.visibility import Listing, Listings, reading_of
 from gatemini.registry import Registry
 
 logger = logging.getLogger(__name__)
@@ -46,6 +46,8 @@ class Admission:
     """The number of its intent record."""
     revision: str = ""
     """The policy under which it was admitted."""
+    rule: str = ""
+    """The rule by which."""
 
 
 class Door:
@@ -71,7 +73,7 @@ class Door:
         if audit is not None:
             self.approvals.event = audit.event
         self.flow = FlowGuard()
-        self._listings = Listings(self.visible)
+        self._listings = Listings(self.visible, lambda: self.rules.tells_ids)
         self.set_policy(policy)
         if pins is not None:
             pins.changed = self.changed
@@ -102,7 +104,7 @@ class Door:
             tool.name,
             tool.qualified,
             arguments,
-            tool.tags,
+            () if tool.backend in self.owners else tool.tags,  # an agent writes those of what it registers
             self.rules.hints.of(tool),
             who,
             session,
@@ -117,15 +119,14 @@ class Door:
             revision = self.revision
             await self._approval(facts, decision, reach)
             again = self.judge(facts)  # the rules and the session may have changed while it waited
-            if again.action == "deny" or self.revision != revision:
-                decision = again
-            else:
+            if again.action == "allow" or (again.rule == decision.rule and self.revision == revision):
                 break
+            decision = again
         if decision.action == "deny":
             raise self._refused(facts, decision)
         if self.flow.config.flow == "warn":
             decision = self._warned(facts, decision)
-        admission = Admission(self, facts, revision=self.revision)
+        admission = Admission(self, facts, revision=self.revision, rule=decision.rule)
         self._count(facts)
         if self.audit is not None:
             labels = self.flow.held(facts.session).names() if self.flow.on else ()
@@ -136,6 +137,37 @@ class Door:
     def holds(self, admission: Admission | None) -> bool:
         """Whether a call was admitted under the policy in force; else it must be admitted again before it leaves."""
         return admission is not None and admission.door is self and admission.revision == self.revision
+
+    def check(self, facts: CallFacts, admission: Admission | None, listed: Tool | None) -> None:
+        """Raise PolicyDenied right before a call is sent, if it may not leave any more.
+
+        While it waited for its server, the policy may have changed, and so may the hints of its tool: those by which it
+        was admitted may be of the cache, or of another instance. `listed` is the tool as the server lists it now.
+        """
+        refusal = self._grant(facts) or self._pins(facts)
+        hints = facts.hints if listed is None else self.rules.hints.of(listed)
+        renewed = admission is None or admission.revision != self.revision
+        if refusal is None and (renewed or hints != facts.hints):
+            facts = replace(facts, hints=hints)
+            refusal = self._decided_otherwise(facts, "" if admission is None else admission.rule, renewed)
+        if refusal is not None:
+            raise self._refused(facts, refusal)
+        if admission is not None:
+            admission.facts = facts
+
+    def _decided_otherwise(self, facts: CallFacts, rule: str, renewed: bool) -> Decision | None:
+        """Return the denial of a call that `rule` has admitted and counted."""
+        counts = self.budgets.of(facts.session)
+        before = Counts(max(0, counts.calls - 1), max(0, counts.writes - (not facts.hints.read_only)))
+        decision = self.rules.decide(facts, before)
+        if renewed and decision.action != "deny":
+            decision = stricter(decision, self.flow.objection(facts))
+        if decision.action == "ask" and decision.rule != rule:
+            reason = (
+                "it must be approved now, for the policy or the tool changed while it waited: send it again"
+            )
+            return replace(decision, action="deny", reason=reason)
+        return decision if decision.action == "deny" else None
 
     def settle(self, admission: Admission, end: CallEnd) -> None:
         """Note how an admitted call ended: its labels, then its outcome record. Never raises."""
@@ -150,16 +182,20 @@ class Door:
             raise self._refused(facts, decision)
 
     def visible(self, tool: Tool, who: Principal) -> bool:
-        """Whether search, lists, types and completion show the tool: some arguments could be allowed or asked for."""
+        """Whether search, lists, types and completion show a tool: some arguments could be allowed or asked for.
+
+        A resource is shown if its address could be read, a prompt if it could be got with some arguments.
+        """
         return self.possible(tool, who).action != "deny"
 
     def listing(self, registry: Registry, who: Principal) -> Listing:
         """Return the tools that a principal finds."""
         return self._listings.of(registry, who, time.time())
 
-    def shown_offers(self, backend: str, offers: list[Offer]) -> list[Offer]:
-        """Return the resources and prompts of a backend that may be listed."""
-        return offers if self.pins is None else self.pins.shown_offers(backend, offers)
+    def shown_offers(self, backend: str, offers: list[Offer], who: Principal) -> list[Offer]:
+        """Return the resources and prompts of a backend that a principal may see listed."""
+        approved = offers if self.pins is None else self.pins.shown_offers(backend, offers)
+        return [offer for offer in approved if self.visible(offer, who)]
 
     def refuse_unlisted(self, tool: Tool, who: Principal) -> None:
         """Raise PolicyDenied for a tool that has not been listed yet, if it is denied whatever its hints will be."""
@@ -176,9 +212,13 @@ class Door:
 
     def possible(self, tool: Tool, who: Principal) -> Decision:
         """Return the least strict decision that a call of the tool could get from this principal now."""
-        facts = self.facts(tool, {}, who, "", "")
+        arguments: Json = {}
+        known = NOTHING_KNOWN
+        if isinstance(tool, Offer):
+            tool, arguments, known = reading_of(tool)
+        facts = self.facts(tool, arguments, who, "", "")
         refusal = self._grant(facts) or self._pins(facts)
-        return refusal or self.rules.possible(facts)
+        return refusal or self.rules.possible(facts, known)
 
     # -- the decision: pure ----------------------------------------------------------------------------
 
@@ -267,6 +307,7 @@ def door_of(
     *,
     audit: AuditLog | None = None,
     pins: Pins | None = None,
+    owners: Mapping[str, str] | None = None,
 ) -> Door | None:
     """Return the door for a configuration: the one before with its new rules, or None where nothing is to be decided."""
     if policy is None and audit is None and not (before is not None and before.always):
@@ -274,6 +315,7 @@ def door_of(
     policy = policy or PolicyConfig()
     if before is None:
         door = Door(policy, approvals, audit=audit, pins=pins)
+        door.owners = door.owners if owners is None else owners
     else:
         door = before
         door.set_policy(policy)

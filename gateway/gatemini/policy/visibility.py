@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from cachetools import LRUCache
 
-from gatemini.model import GET_PROMPT, READ_RESOURCE, Offer, Tool, member
+from gatemini.model import GET_PROMPT, READ_RESOURCE, Json, Offer, Tool, member
 from gatemini.policy.principal import Principal
+from gatemini.policy.rules.rules import NOTHING_KNOWN, Known
 from gatemini.registry import Registry
 
 KEPT = 64
@@ -23,18 +24,37 @@ Shows = Callable[[Tool], bool]
 class Listing:
     """A registry without the hidden tools. `shows` says of any tool, resource or prompt whether it is found.
 
-    Where nothing is hidden, `registry` is the whole one and `shows` is None.
+    Where nothing is hidden, `registry` is the whole one and `shows` is None. `hidden` has the names of the hidden tools.
     """
 
     registry: Registry
     shows: Shows | None = None
+    hidden: frozenset[str] = frozenset()
+
+
+def reading_of(offer: Offer) -> tuple[Tool, Json, Known]:
+    """Return the call that reads a resource or prompt, its arguments, and which of them are known.
+
+    The arguments of a prompt are not known, and nothing of the address that a template stands for.
+    """
+    name = READ_RESOURCE if offer.kind == "resource" else GET_PROMPT
+    tool = member(offer.backend, name, offer.namespace, offer.tags)
+    if offer.kind == "prompt":
+        return tool, {"name": offer.name}, Known(frozenset({"name"}))
+    if "{" in offer.uri:
+        return tool, {}, NOTHING_KNOWN
+    return tool, {"uri": offer.uri}, Known(frozenset({"uri"}), complete=True)
 
 
 class Listings:
-    """Listings by principal, made anew when tools or rules have changed. `visible` decides about one tool."""
+    """Listings by principal, made anew when tools or rules have changed. `visible` decides about one tool.
 
-    def __init__(self, visible: Callable[[Tool, Principal], bool]) -> None:
+    `tells_ids`: whether it may decide otherwise about principals that are equal in all but their id.
+    """
+
+    def __init__(self, visible: Callable[[Tool, Principal], bool], tells_ids: Callable[[], bool]) -> None:
         self._visible = visible
+        self._tells_ids = tells_ids
         self._made: LRUCache[tuple[Principal, Registry, int, int], Listing] = LRUCache(KEPT)
 
     def clear(self) -> None:
@@ -43,26 +63,25 @@ class Listings:
 
     def of(self, registry: Registry, who: Principal, at: float) -> Listing:
         """Return the listing for a principal at a time."""
-        # Which of the principals with the same limits it is makes no difference.
-        key = replace(who, id=""), registry, registry.version, int(at // SECONDS)
+        like = who if self._tells_ids() else replace(who, id="")
+        key = like, registry, registry.version, int(at // SECONDS)
         listing = self._made.get(key)
         if listing is None:
             listing = self._made[key] = self._make(registry, who)
         return listing
 
     def _make(self, registry: Registry, who: Principal) -> Listing:
-        hidden = frozenset(
-            (tool.backend, tool.name) for tool in registry.all_tools() if not self._visible(tool, who)
-        )
-        kinds: dict[tuple[str, str], bool] = {}
+        unseen = [tool for tool in registry.all_tools() if not self._visible(tool, who)]
+        hidden = frozenset((tool.backend, tool.name) for tool in unseen)
+        offers: dict[tuple[str, str, str], bool] = {}
 
         def shows(tool: Tool) -> bool:
             if not isinstance(tool, Offer):
                 return (tool.backend, tool.name) not in hidden
-            name = READ_RESOURCE if tool.kind == "resource" else GET_PROMPT
-            if (shown := kinds.get((tool.backend, name))) is None:
-                reading = member(tool.backend, name, tool.namespace, tool.tags)
-                shown = kinds[tool.backend, name] = self._visible(reading, who)
+            key = tool.backend, tool.kind, tool.uri or tool.name
+            if (shown := offers.get(key)) is None:
+                shown = offers[key] = self._visible(tool, who)
             return shown
 
-        return Listing(registry.only(shows) if hidden else registry, shows)
+        names = frozenset(tool.qualified for tool in unseen)
+        return Listing(registry.only(shows) if hidden else registry, shows, names)

@@ -6,7 +6,8 @@ Until 2025-11-25 the gateway sends the client a request while its call is open. 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -23,7 +24,9 @@ from gatemini.backends.calls.callers import INTERNAL_ERROR, INVALID_PARAMS, AskF
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.model import Json
 from gatemini.protocol.definitions import CALL_TOOL_CHAIN, REGISTER_MANUAL
+from gatemini.protocol.questions.named_requests import send_named
 from gatemini.protocol.questions.parking import PARKED_SECONDS, Parking, Question, Stay
+from gatemini.protocol.questions.shared_parking import SharedParking
 from gatemini.protocol.questions.translation import (
     answer,
     answer_type,
@@ -31,6 +34,7 @@ from gatemini.protocol.questions.translation import (
     can_be_asked,
     first_fault,
     question,
+    same_question,
 )
 from gatemini.protocol.relay import Relay
 from gatemini.protocol.surface import Surface
@@ -55,32 +59,72 @@ async def call_and_ask(
     surface: Surface, context: Context, params: types.CallToolRequestParams, with_relay: WithRelay
 ) -> types.CallToolResult | types.InputRequiredResult:
     """Run one call of a meta-tool, or continue one whose client has answered a request."""
-    if params.request_state is not None:
-        stay = surface.parking.take_up(params.request_state, surface.session.id)
-        if stay is None:
-            raise MCPError(
-                code=types.INVALID_PARAMS,
-                message="the chain of this requestState is no longer waiting: it continued, was cancelled or timed out",
-            )
-        given = (context.params or {}).get("inputResponses")
-        stay.give(given if isinstance(given, dict) else {})
-        return await _round(surface, stay, with_relay)
     version = context.protocol_version
     can = can_be_asked(context.session.client_capabilities, version)
+    if params.request_state is not None:
+        given = (context.params or {}).get("inputResponses")
+        answers = given if isinstance(given, dict) else {}
+        stay = surface.parking.take_up(params.request_state, surface.session.id)
+        if stay is None:
+            return await _taken_over(surface, params, answers, can, version, with_relay)
+        if surface.parking.shared is not None:
+            await surface.parking.shared.forget(params.request_state)
+        stay.give(answers)
+        return await _round(surface, stay, with_relay)
     if params.name not in ASKING:
         return await _plain(surface, params, with_relay, lambda _: NO_CLIENT)
     if not can:
         return await _plain(surface, params, with_relay, lambda relay: relay.client())
     if version not in MODERN_PROTOCOL_VERSIONS:
-        ask = surface.redacted(asks_now(context.session, can, version, context.request_id))
+        ask = surface.redacted(
+            asks_now(context.session, can, version, context.request_id, surface.parking.shared)
+        )
         return await _plain(surface, params, with_relay, lambda relay: relay.client(can, ask))
 
-    async def chain(stay: Stay, relay: Relay) -> Json:
-        ask = surface.redacted(_asks_by_parking(stay, surface.parking, can, version))
-        return await surface.call_tool(params.name, params.arguments, relay.client(can, ask))
+    chain = _parkable(surface, params.name, params.arguments, can, _asks_by_parking(surface, can, version))
+    return await _round(surface, Stay(surface.session.id), with_relay, chain)
 
-    stay = Stay(surface.session.id)
-    return await _round(surface, stay, with_relay, chain)
+
+async def _taken_over(
+    surface: Surface,
+    params: types.CallToolRequestParams,
+    answers: Json,
+    can: Json,
+    version: str,
+    with_relay: WithRelay,
+) -> types.CallToolResult | types.InputRequiredResult:
+    """Run a chain from its journal whose replica is gone; what its client has answered is not asked again."""
+    shared, token, arguments = surface.parking.shared, params.request_state, params.arguments
+    parked = await shared.take(token, surface.session.id) if shared is not None and token else None
+    if parked is None or not arguments or not isinstance(arguments.get("code"), str):
+        raise MCPError(
+            code=types.INVALID_PARAMS,
+            message="the chain of this requestState is no longer waiting: it continued, was cancelled or timed out",
+        )
+    known = [(parked.questions[key], given) for key, given in answers.items() if key in parked.questions]
+    again = {**arguments, "code": f"// @resume {parked.chain}\n{arguments['code']}"}
+    asks = _asks_by_parking(surface, can, version, known)
+    return await _round(
+        surface, Stay(surface.session.id), with_relay, _parkable(surface, params.name, again, can, asks)
+    )
+
+
+def _parkable(
+    surface: Surface, name: str, arguments: Any, can: Json, asks: Callable[[Stay], AskFn]
+) -> Callable[[Stay, Relay], Awaitable[Json]]:
+    """Return a function that runs a chain which may be parked."""
+
+    async def chain(stay: Stay, relay: Relay) -> Json:
+        client = relay.client(can, surface.redacted(asks(stay)))
+
+        def begun(ident: str) -> None:
+            stay.chain = ident
+            if client.on_begin is not None:
+                client.on_begin(ident)
+
+        return await surface.call_tool(name, arguments, replace(client, on_begin=begun))
+
+    return chain
 
 
 async def _plain(
@@ -115,37 +159,61 @@ async def _round(
     if stay.finished.is_set():
         raise MCPError(code=types.INTERNAL_ERROR, message="the chain was stopped")
     requests = {key: {"method": q.method, "params": q.params} for key, q in questions.items()}
+    token = surface.parking.park(stay)
+    if surface.parking.shared is not None:
+        await surface.parking.shared.keep(token, stay.session, stay.chain, requests)
     return types.InputRequiredResult.model_validate(
-        {
-            "inputRequests": requests,
-            "requestState": surface.parking.park(stay),
-            "resultType": "input_required",
-        }
+        {"inputRequests": requests, "requestState": token, "resultType": "input_required"}
     )
 
 
-def _asks_by_parking(stay: Stay, parking: Parking, can: Json, version: str) -> AskFn:
-    """Return a function that asks a client of 2026-07-28: with the answer to its call, while the chain is parked."""
+def _asks_by_parking(
+    surface: Surface, can: Json, version: str, known: Sequence[tuple[Json, Any]] = ()
+) -> Callable[[Stay], AskFn]:
+    """Return what makes a function that asks a client of 2026-07-28: with the answer to its call, while the chain is
+    parked. `known`: requests that were answered while another replica had the chain, each once.
+    """
+    left = list(known)
 
-    async def ask(method: str, params: Json) -> Json:
-        request = question(method, params, can, version)
-        return answer(request, await parking.ask(stay, method, as_json(request)))
+    def asks(stay: Stay) -> AskFn:
+        async def ask(method: str, params: Json) -> Json:
+            request = question(method, params, can, version)
+            said = as_json(request)
+            for number, (asked, given) in enumerate(left):
+                if same_question(asked, {"method": method, "params": said}):
+                    del left[number]
+                    return answer(request, given)
+            return answer(request, await surface.parking.ask(stay, method, said))
 
-    return ask
+        return ask
+
+    return asks
 
 
 def asks_now(
-    session: ServerSession, can: Json, version: str, related: types.RequestId | None = None
+    session: ServerSession,
+    can: Json,
+    version: str,
+    related: types.RequestId | None = None,
+    shared: SharedParking | None = None,
 ) -> AskFn:
-    """Return a function that sends a request to a client of the handshake era, related to an open call if there is one."""
+    """Return a function that sends a request to a client of the handshake era, related to an open call if there is one.
+
+    `shared`: the answer may come to another replica.
+    """
 
     async def ask(method: str, params: Json) -> Json:
         request = question(method, params, can, version)
         beside = None if related is None else ServerMessageMetadata(related_request_id=related)
+        kind = answer_type(request)
         given: Any = None
         with anyio.move_on_after(PARKED_SECONDS) as wait:
             try:
-                given = await session.send_request(request, answer_type(request), metadata=beside)
+                if shared is not None:
+                    ident = shared.request_id()
+                    given = await send_named(session, request, kind, ident, in_call=related is not None)
+                else:
+                    given = await session.send_request(request, kind, metadata=beside)
             except MCPError as exc:
                 raise RpcError(exc.error.code, exc.error.message) from exc
             except ValidationError as exc:

@@ -68,7 +68,7 @@ class Acquaintance:
         self._surface.learn_client(can, None if modern else self._asks(ctx, can, version))
 
     def _asks(self, ctx: Context, can: Json, version: str) -> AskFn:
-        ask = self._surface.redacted(asks_now(ctx.session, can, version))
+        ask = self._surface.redacted(asks_now(ctx.session, can, version, shared=self._surface.parking.shared))
         initialized = self._initialized
 
         async def once_initialized(method: str, params: Json) -> Json:

@@ -12,8 +12,9 @@ from pathlib import Path
 import anyio
 
 from gatemini.app import App
-from gatemini.config.variables.redaction import Redactor, start_log
+from gatemini.config.variables.redaction import Redactor
 from gatemini.errors import ConfigError
+from gatemini.logs.log_file import GatewayLog
 from gatemini.policy.approvals.asking import Approvals
 from gatemini.protocol.mcp_server import build_server
 from gatemini.protocol.stdio.descriptors import Wire, claim_stdio
@@ -35,9 +36,9 @@ def main(config_path: Path | None, wire: Wire | None = None, console: Console | 
     """
     wire = wire or claim_stdio()
     redactor = Redactor()
-    start_log(redactor, LOG_FORMAT, logging.StreamHandler(sys.stderr))
+    log = GatewayLog(redactor, LOG_FORMAT, logging.StreamHandler(sys.stderr))
     try:
-        anyio.run(_serve, wire, config_path, redactor, console)
+        anyio.run(_serve, wire, config_path, redactor, console, log)
     except ConfigError as exc:
         print(exc.text(), file=sys.stderr)
         return 1
@@ -46,10 +47,13 @@ def main(config_path: Path | None, wire: Wire | None = None, console: Console | 
     return 0
 
 
-async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor, console: Console | None) -> None:
+async def _serve(
+    wire: Wire, config_path: Path | None, redactor: Redactor, console: Console | None, log: GatewayLog
+) -> None:
     opened = App.open(config_path, redactor=redactor, serving=True)
     async with opened as app, anyio.create_task_group() as group:
-        logging.getLogger().setLevel(app.loaded.config.log_level.upper())
+        logging.getLogger().setLevel(app.loaded.config.least_level.upper())
+        log.follow(app.loaded.config.log)
         for problem in app.problems():
             logging.getLogger("gatemini.config").warning("%s", problem)
         group.start_soon(_stop_on_signal, group.cancel_scope)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -164,7 +165,8 @@ class _Handlers:
             return await call_next(ctx)
         except GateminiError as exc:
             message = self._surface.redactor.redact(exc.text())
-            raise MCPError(code=types.INVALID_PARAMS, message=message) from exc
+            data = {"uri": ctx.params["uri"]} if ctx.params and "uri" in ctx.params else None
+            raise MCPError(code=types.INVALID_PARAMS, message=message, data=data) from exc
 
     async def lenient_arguments(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Accept `tools/call` arguments that are JSON text of an object; answer others with a tool error the model
@@ -216,9 +218,10 @@ async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay],
     modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     token = progress_token(context.meta)
     level = wanted_level(surface.session, (context.params or {}).get("_meta"), modern=modern)
-    begun = surface.tells_begin(context.request_id)
+    begun, chain = surface.tells_begin(context.request_id), surface.planned_chain(context.request_id)
+    relayed = partial(Relay, redactor=surface.redactor, modern=modern, begun=begun, chain=chain)
     if modern and token is None and level is None:  # it receives nothing but the answer
-        return await run(Relay(drop, surface.redactor, token=None, log_level=None, modern=True, begun=begun))
+        return await run(relayed(drop, token=None, log_level=None))
     send, receive = anyio.create_memory_object_stream[types.ServerNotification](NOTIFICATIONS_BUFFERED)
 
     def tell(method: str, params: Json) -> None:
@@ -229,7 +232,7 @@ async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay],
         except (KeyError, ValidationError):
             logger.debug("dropped %s: no client could read it", method)
 
-    relay = Relay(tell, surface.redactor, token=token, log_level=level, modern=modern, begun=begun)
+    relay = relayed(tell, token=token, log_level=level)
 
     async def forward() -> None:
         async for notification in receive:

@@ -60,7 +60,8 @@ class Relay:
     """Sends one client the notifications it wants during one of its calls.
 
     `token` is its progress token, `log_level` the least level of log messages that it receives; None for neither.
-    `modern` clients (2026-07-28) receive no other notifications. `begun` gets the id of the chain that the call starts.
+    `modern` clients (2026-07-28) receive no other notifications. `begun` gets the id of the chain that the call starts,
+    which is `chain` if that is given.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Relay:
         log_level: str | None,
         modern: bool,
         begun: Callable[[str], None] | None = None,
+        chain: str | None = None,
     ) -> None:
         self._send = send
         self._redactor = redactor
@@ -81,14 +83,14 @@ class Relay:
         self._pending: Json | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.log_level = log_level
-        self._begun = begun
+        self._begun, self._chain = begun, chain
 
     def client(self, can: Json | None = None, ask: AskFn | None = None) -> ChainClient:
         """Return the client for the chain; `can` is its capabilities, and `ask` sends it requests."""
         caller = Caller(can=can or {}, ask=ask, tell=self.tell, log_level=self.log_level)
         if self._token is None:
-            return ChainClient(caller, on_begin=self._begun)
-        return ChainClient(caller, self.call_done, self.call_progress, self._begun)
+            return ChainClient(caller, on_begin=self._begun, chain=self._chain)
+        return ChainClient(caller, self.call_done, self.call_progress, self._begun, self._chain)
 
     def follow(self, call: Relay | None) -> None:
         """Send what another call of the same client wants from now on; nothing while none is open (None)."""

@@ -19,6 +19,7 @@ from gatemini.config.model.schema import OutputConfig, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.history import SearchHistory
 from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
+from gatemini.logs.context import SESSION, logged_as
 from gatemini.model import Json
 from gatemini.output.options import OutputOptions
 from gatemini.policy.principal import Principal
@@ -67,7 +68,8 @@ class MetaTools:
     ) -> Json:
         """Return the MCP result of one meta-tool as a dict; failures have `isError: true`."""
         try:
-            result, processed = await self._dispatch(name, arguments, session, client)
+            with logged_as(SESSION, session.id):
+                result, processed = await self._dispatch(name, arguments, session, client)
         except GateminiError as exc:
             result, processed = error_result(exc.text(), session), 0
         except Exception as exc:

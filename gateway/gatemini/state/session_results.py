@@ -16,9 +16,6 @@ from gatemini.state.store import StateStore
 
 logger = logging.getLogger(__name__)
 
-MOST_BYTES = 1 << 20
-"""A larger result stays with the replica that has kept it."""
-
 
 class Fact(msgspec.Struct, array_like=True):
     """What a list of results says of one; `gone` where it was dropped. Times are seconds since the epoch."""
@@ -42,17 +39,20 @@ class _Stored(msgspec.Struct, array_like=True):
 class SessionResults:
     """What the store has of one session's results; it is called from several threads, but for the async methods."""
 
-    def __init__(self, store: StateStore, session: str, results: ResultStore, idle: float) -> None:
+    def __init__(
+        self, store: StateStore, session: str, results: ResultStore, idle: float, most: int | None = None
+    ) -> None:
+        """`most`: a result of more bytes stays with the replica that has kept it."""
         self._store = store
         self._session = session
         self._results = results
-        self._ttl = idle
+        self._ttl, self._most = idle, most
         self._waiting: deque[tuple[Fact, KeptResult | None]] = deque()
         self._elsewhere: list[Fact] = []
 
     def saved(self, entry: Entry, data: bytes) -> None:
         """Put a new result into the store with the next `flush`."""
-        if len(data) <= MOST_BYTES:
+        if self._most is None or len(data) <= self._most:
             fact = Fact(entry.handle, entry.kind, entry.size, entry.label, time.time())
             kept = KeptResult(entry.handle, entry.kind, entry.mime, entry.label, 0.0, data)
             self._waiting.append((fact, kept))

@@ -89,6 +89,8 @@ def read_only_at_start(began: Config, now: Config) -> str | None:
     waiting += [
         f"sandbox.{key}" for key in PROCESS_KEYS if getattr(began.sandbox, key) != getattr(now.sandbox, key)
     ]
+    if began.log.model_copy(update={"level": now.log.level}) != now.log:
+        waiting.append("log")
     live = dict.fromkeys(HTTP_LIVE_KEYS)
     if began.http.model_copy(update=live) != now.http.model_copy(update=live):
         waiting.append("http")

@@ -11,12 +11,27 @@ import re
 
 from gatemini_sandbox.errors import ReadingTooLong
 
+MOST_BRACKETS = 3000
+"""Brackets that may be open at once, as in the code of a chain: the parsers take quadratic time for them."""
 MOST_OPEN = 500
 """Signs `<` that may be open together: 20 ms at most. A person's code has a handful."""
 
 # `<` alone, `>` alone or in rows; not of `<=`, `<<`, `=>` and `>=`.
 _SIGN = re.compile(rb"(?<!<)<(?![<=])|(?<!=)>+(?!=)|[()\[\]{};]")
+_BRACKET = re.compile(r"[()\[\]{}]")
 _PARTNERS = {b")": b"(", b"]": b"[", b"}": b"{"}
+
+
+def check_brackets(source: str) -> None:
+    """Raises ReadingTooLong for code with more than MOST_BRACKETS open brackets; those in strings and comments count."""
+    if sum(map(source.count, "([{")) <= MOST_BRACKETS:
+        return
+    depth = 0
+    for found in _BRACKET.finditer(source):
+        depth += 1 if found[0] in "([{" else -1
+        if depth > MOST_BRACKETS:
+            line = source.count("\n", 0, found.start()) + 1
+            raise ReadingTooLong(f"more than {MOST_BRACKETS:,} brackets are open at line {line}")
 
 
 def check_openings(data: bytes) -> None:
@@ -51,4 +66,4 @@ def check_openings(data: bytes) -> None:
             total -= counts.pop()
 
 
-__all__ = ["MOST_OPEN", "check_openings"]
+__all__ = ["MOST_BRACKETS", "MOST_OPEN", "check_brackets", "check_openings"]

@@ -114,9 +114,13 @@ def _text(entry: Json, key: str) -> str:
 
 
 def _distinct(offers: list[Offer]) -> list[Offer]:
-    """Return offers with different names: of several resources with one name, the later ones are named by address."""
+    """Return offers with different names: of several with one name, the later resources are named by address.
+
+    Prompts keep theirs, by which they are got.
+    """
     taken: dict[str, Offer] = {}
-    for offer in {(offer.kind, offer.uri, offer.name): offer for offer in offers}.values():
-        name = offer.name if offer.name not in taken else offer.uri or f"{offer.name} ({offer.kind})"
+    different = {(offer.kind, offer.uri, offer.name): offer for offer in offers}.values()
+    for offer in sorted(different, key=lambda offer: offer.kind != "prompt"):
+        name = offer.uri if offer.name in taken and offer.uri else offer.name
         taken.setdefault(name, offer.renamed(name))
-    return list(taken.values())
+    return sorted(taken.values(), key=lambda offer: offer.kind == "prompt")

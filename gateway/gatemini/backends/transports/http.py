@@ -27,6 +27,7 @@ from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.http_errors import (
     content_error,
     refuses_call,
+    says_session_lost,
     session_ended,
     status_error,
     transport_error,
@@ -218,11 +219,21 @@ class StreamableLink(HttpLink):
         if body is None:
             self._receiver.receive(self._too_large(ident))
             return
+        if ident is not None:
+            self._raise_if_lost(response, body)
         pieces = await read_messages(body)
         if not pieces and ident is not None:
             ran = message.get("method") == "tools/call"
             raise content_error(self._name, response, body, ran=ran, quote=self._quotes)
         self._deliver(pieces, ident)
+
+    def _raise_if_lost(self, response: httpx2.Response, body: bytes) -> None:
+        """Raise the loss of the session where the first that a success says is that, and nothing else."""
+        if self._session is None or self.renew is None or not says_session_lost(body):
+            return
+        lost = session_ended(self._name, response, body, says_so=True, quote=self._quotes)
+        if lost is not None:
+            raise lost
 
     async def _read_events(self, response: httpx2.Response, ident: int | None) -> None:
         """Read a stream of events until the answer; resume one that breaks off, if it has event ids."""
@@ -244,7 +255,13 @@ class StreamableLink(HttpLink):
                     await self._events_of(again, reader, ident)
 
     async def _events_of(self, response: httpx2.Response, reader: EventReader, ident: int | None) -> None:
+        begun = ident is None or reader.last_id is not None  # what is resumed may have run
+
         async def take(event: Event) -> bool:
+            nonlocal begun
+            if not begun:
+                self._raise_if_lost(response, event.data or b"")
+            begun = True
             pieces = [self._too_large(ident)] if event.data is None else await read_messages(event.data)
             return self._deliver(pieces, ident)
 
@@ -271,7 +288,14 @@ class StreamableLink(HttpLink):
         needs_session = had_session or (self._modern and message.get("method") == "tools/call")
         gone = not refused or (had_session and response.status_code == 404)
         if needs_session and gone and not ran:
-            lost = session_ended(self._name, response, body, stateless=not had_session, quote=self._quotes)
+            lost = session_ended(
+                self._name,
+                response,
+                body,
+                stateless=not had_session,
+                says_so=says_session_lost(body),
+                quote=self._quotes,
+            )
         if lost is not None and not lost.sent and self.renew is not None:
             raise lost
         if lost is not None:

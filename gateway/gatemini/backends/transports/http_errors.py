@@ -5,14 +5,17 @@ Error texts never contain the query or the user-info of a URL, which may hold se
 
 from __future__ import annotations
 
+import re
 import ssl
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 import httpx2
+import orjson
 
 from gatemini.backends.calls.failures import MAY_HAVE_RUN, NOT_RUN, SESSION_ENDED
+from gatemini.backends.wire import Frame, decode
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
 from gatemini.model import Json
 from gatemini.text.shorten import shorten
@@ -25,6 +28,19 @@ MAX_RETRY_AFTER = 3600.0
 
 SESSION_CODES = (-32000, -32001, -32600)
 """JSON-RPC error codes with which servers report that a session is missing or unknown."""
+
+
+_LOST = re.compile(
+    r"(?:no valid|invalid or missing|missing or invalid|invalid|unknown|expired) (?:mcp[- ])?session(?:[- ]id)?(?: header)?(?: provided)?"
+    r"|(?:mcp[- ])?session(?:[- ]id)? (?:is |was |has )?(?:not found|unknown|invalid|expired|terminated)(?: or (?:has )?expired)?",
+    re.IGNORECASE,
+)
+"""What servers say of a session that they have forgotten."""
+_WHOLLY_LOST = re.compile(
+    rf"(?:bad request|not found|conflict|error): (?:{_LOST.pattern})\W?|(?:{_LOST.pattern})\W?", re.IGNORECASE
+)
+_CERTAIN_BYTES = 500
+"""A longer body has more to say than that."""
 
 
 def shown_url(url: httpx2.URL | str) -> str:
@@ -98,17 +114,24 @@ def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bo
 
 
 def session_ended(
-    name: str, response: httpx2.Response, body: bytes, *, stateless: bool = False, quote: bool
+    name: str,
+    response: httpx2.Response,
+    body: bytes,
+    *,
+    stateless: bool = False,
+    says_so: bool = False,
+    quote: bool,
 ) -> BackendCrashed | None:
-    """The error if the server wants a session that it knows; else None.
+    """The error if the server wants a session that it knows; else None. `says_so`: its text says that and nothing else.
 
     A `stateless` server that now wants one was replaced by another, which may have run the call.
     """
     # 404 is what the protocol requires; some servers send 400 (the TypeScript SDK: "Server not initialized") or 401
-    # (rmcp), which may mean anything else too.
+    # (rmcp), which may mean anything else too; 200, 409, 500 and 503 only where they say nothing but that.
     status, text = response.status_code, body.lower()
     speaks_of_it = status in (400, 404) or (status == 401 and "www-authenticate" not in response.headers)
     speaks_of_it = speaks_of_it and (b"session" in text or b"not initialized" in text)
+    speaks_of_it = speaks_of_it or (not stateless and says_so)
     if not speaks_of_it and (stateless or status not in (404, 410)):
         return None
     return BackendCrashed(
@@ -119,6 +142,28 @@ def session_ended(
         else f"{NOT_RUN}, which starts a new session",
         details={SESSION_ENDED: True},
     )
+
+
+def says_session_lost(body: bytes) -> bool:
+    """Whether a body or event says that the session is not known, and nothing else: then the call did not run.
+
+    A message with an id may be about the call, and about sessions of the tool's own.
+    """
+    if len(body) > _CERTAIN_BYTES or b"ession" not in body:
+        return False
+    if any(
+        isinstance(p, Frame) and p.message.get("id") not in (None, "") for p in decode(body)
+    ):
+        return False
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        value = text
+    for _ in range(2):  # {"error": {"message": …}}
+        if isinstance(value, dict):
+            value = value.get("error") or value.get("message") or value.get("detail")
+    return isinstance(value, str) and _WHOLLY_LOST.fullmatch(value.strip()) is not None
 
 
 def refuses_call(message: Json) -> bool:

@@ -76,6 +76,11 @@ class Journal:
         return f"to go on where it stopped, send the same code with `// @resume {self.id}` as its first line ({kept})"
 
 
+def new_chain() -> str:
+    """Return an id for a chain that is about to begin."""
+    return "chain_" + secrets.token_hex(4)
+
+
 class JournalBook:
     """All journals of one gateway. `clock` counts seconds."""
 
@@ -151,9 +156,9 @@ class SessionJournals:
         self.kept: OrderedDict[str, Journal] = OrderedDict()
         self.bytes = 0
 
-    def begin(self, code: str, *, dry: bool = False) -> Journal:
-        """Return a journal for a new run of `code` (its identity)."""
-        journal = Journal("chain_" + secrets.token_hex(4), code_hash(code), dry)
+    def begin(self, code: str, *, dry: bool = False, ident: str | None = None) -> Journal:
+        """Return a journal for a new run of `code` (its identity); `ident`: the id that it is to have."""
+        journal = Journal(ident or new_chain(), code_hash(code), dry)
         if self.new_file is not None and not dry:
             journal.trace.file = self.new_file(journal.id)
             journal.trace.file.put(Begun(journal.code))

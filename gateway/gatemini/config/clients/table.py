@@ -2,8 +2,9 @@
 
 Looked up in November 2026: Codex (developers.openai.com/codex), Gemini (geminicli.com/docs), OpenCode (opencode.ai/v2/docs),
 Goose (its guide to config files), Warp (docs.warp.dev), Copilot (docs.github.com/copilot), Amazon Q (docs.aws.amazon.com, Using
-MCP with Amazon Q Developer), Continue (docs.continue.dev), Roo's file of a project (docs.roocode.com). Not confirmed by a
-vendor's page, which only say that a button opens them: the other files of Cline and Roo, and those of Junie. Codex writes TOML, Goose and Continue YAML, the others JSON
+MCP with Amazon Q Developer), Continue (docs.continue.dev), Roo's file of a project (docs.roocode.com; its global one by its
+source, globalFileNames.ts), Junie (junie.jetbrains.com/docs), Cline (docs.cline.bot; its extension moves the file in VS Code's
+folder to its own one). Codex writes TOML, Goose and Continue YAML, the others JSON
 with comments. A new client is a new line here; `read.py` changes only for a client that means something new.
 """
 
@@ -71,8 +72,10 @@ CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
         "./.continue/mcpServers/*.json",
     ),
     "cline": (
-        *(f"{code}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json" for code in _CODE),
+        "$CLINE_MCP_SETTINGS_PATH",
+        "$CLINE_DATA_DIR/settings/cline_mcp_settings.json",
         "~/.cline/data/settings/cline_mcp_settings.json",
+        *(f"{code}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json" for code in _CODE),
     ),
     "roo": (
         *(f"{code}/rooveterinaryinc.roo-cline/settings/mcp_settings.json" for code in _CODE),

@@ -28,7 +28,10 @@ class _Block(NamedTuple):
 
 
 def set_table(text: str, path: Path, value: dict[str, Any]) -> str:
-    """The text with this table, appended where it is not there. Raises EditRefused."""
+    """The text with this table, appended where it is not there. Raises EditRefused.
+
+    A text whose last line has no end gets none, so that `remove_table` can give back the very bytes.
+    """
     before = parsed(text)
     if value_at(before, path) == value:
         return text
@@ -37,7 +40,8 @@ def set_table(text: str, path: Path, value: dict[str, Any]) -> str:
     after += "" if not after or after.endswith("\n") else end
     gap = end if after.strip() else ""
     lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {_rendered(v)}" for key, v in value.items())]
-    return _checked(after + gap + end.join(lines) + end, with_value(before, path, value))
+    last = "" if text and not text.endswith("\n") else end
+    return _checked(after + gap + end.join(lines) + last, with_value(before, path, value))
 
 
 def remove_table(text: str, path: Path) -> str:
@@ -51,6 +55,8 @@ def remove_table(text: str, path: Path) -> str:
             start = _without_gap(text, block.start)
             after = after[: start - moved] + after[block.end - moved :]
             moved += block.end - start
+            if block.end == len(text) and not text.endswith("\n"):
+                after = after.removesuffix("\n").removesuffix("\r")
     return _checked(after, without_value(before, path), path[:-1])
 
 

@@ -27,6 +27,7 @@ from gatemini.config.model.backend import (
 from gatemini.config.model.context import ContextConfig
 from gatemini.config.model.http.server import HttpConfig
 from gatemini.config.model.http.state import StateConfig
+from gatemini.config.model.log import Level, LogConfig
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.folders import from_home
 
@@ -41,6 +42,7 @@ __all__ = [
     "Duration",
     "HealthConfig",
     "HttpConfig",
+    "LogConfig",
     "OutputConfig",
     "PolicyConfig",
     "PoolConfig",
@@ -286,8 +288,8 @@ class DaemonConfig(Strict):
 class Config(Strict):
     """The whole configuration. `backends` holds only those that may be started."""
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What goes to stderr."""
+    log_level: Level = "info"
+    """The least level that is logged; `log.level` wins."""
     profile: Literal["developer", "locked"] = "developer"
     """`locked` sets strict defaults, and refuses keys that weaken them."""
     profile_exceptions: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
@@ -328,5 +330,12 @@ class Config(Strict):
     """A log of calls, decisions and changes."""
     context: ContextConfig = ContextConfig()
     """What `gatemini llm-proxy` does to requests."""
+    log: LogConfig = LogConfig()
+    """The log of a serving gateway."""
     include: tuple[Path, ...] = ()
     """Further files: ours (backends, aliases, composite_tools) or a client's JSON."""
+
+    @property
+    def least_level(self) -> Level:
+        """The least level that is logged."""
+        return self.log.level or self.log_level

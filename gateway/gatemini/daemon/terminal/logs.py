@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from gatemini.backends.transports.stdio import STDERR_LOG
 from gatemini.config.variables.redaction import RedactingFormatter, Redactor
-from gatemini.proxy.places import Place, private_opener
+from gatemini.logs.event_format import backend_of
+from gatemini.logs.flood import SECONDS, Flood
+from gatemini.logs.rotating_file import RotatingFile
+from gatemini.proxy.places import Place
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 STDERR_BYTES = 1 << 20
@@ -30,8 +32,6 @@ PARTS = (
 )
 """Parts of this package that log in a daemon: each can have a level of its own, as `backend.NAME` can."""
 _BACKEND = "backend."
-_OF_BACKENDS = ("gatemini.backends.", "gatemini.app")
-"""Loggers whose first argument is the name of a backend."""
 
 
 class Levels(logging.Filter):
@@ -67,8 +67,7 @@ class Levels(logging.Filter):
 def _is_of(record: logging.LogRecord, part: str) -> bool:
     if not part.startswith(_BACKEND):
         return record.name == f"gatemini.{part}" or record.name.startswith(f"gatemini.{part}.")
-    about = record.args[0] if isinstance(record.args, tuple) and record.args else None
-    return record.name.startswith(_OF_BACKENDS) and about == part.removeprefix(_BACKEND)
+    return backend_of(record) == part.removeprefix(_BACKEND)
 
 
 class BackendStderr(logging.Handler):
@@ -77,6 +76,8 @@ class BackendStderr(logging.Handler):
     def __init__(self, place: Place, redactor: Redactor) -> None:
         super().__init__()
         self._place = place
+        self._files: dict[str, RotatingFile] = {}
+        self._flood = Flood()
         self.setFormatter(RedactingFormatter(redactor, "%(asctime)s %(message)s"))
 
     def attach(self) -> None:
@@ -85,12 +86,15 @@ class BackendStderr(logging.Handler):
         STDERR_LOG.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, unless the backend writes too many; a full disk must not end it."""
         name, text = record.args  # type: ignore[misc] # as stdio.py logs them
-        path = self._place.stderr(str(name))
-        line = logging.makeLogRecord({**vars(record), "msg": "%s", "args": (text,)})
-        with suppress(OSError):  # a full disk must not end a backend
-            with suppress(FileNotFoundError):
-                if os.path.getsize(path) > STDERR_BYTES:
-                    os.replace(path, f"{path}.1")
-            with open(path, "a", encoding="utf-8", errors="replace", opener=private_opener) as file:
-                file.write(self.format(line) + "\n")
+        with suppress(OSError):
+            for backend, count in self._flood.dropped():
+                self._write(backend, f"({count} further lines within {SECONDS:g} s were dropped)")
+            if self._flood.takes(str(name)):
+                self._write(str(name), str(text))
+
+    def _write(self, backend: str, text: str) -> None:
+        if backend not in self._files:
+            self._files[backend] = RotatingFile(self._place.stderr(backend), limit=STDERR_BYTES, keep=1)
+        self._files[backend].append(self.format(logging.makeLogRecord({"msg": "%s", "args": (text,)})))

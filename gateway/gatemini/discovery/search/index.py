@@ -196,9 +196,10 @@ class SearchIndex:
             "exact" if pins else ranked.tier,
         )
 
-    def tags(self) -> list[str]:
-        """Return all tags there are, sorted."""
-        return sorted({tag for tool in self._tools if tool is not None for tag in tool.tags})
+    def tags(self, shows: Callable[[Tool], bool] | None = None) -> list[str]:
+        """Return all tags there are, or those of the tools that are shown; sorted."""
+        tools = [tool for tool in self._tools if tool is not None]
+        return sorted({tag for tool in tools if shows is None or shows(tool) for tag in tool.tags})
 
     # ---- inside --------------------------------------------------------------------------------------
 

@@ -62,6 +62,13 @@ class Login:
     principal: Principal
     user: AuthenticatedUser | None = None
     found: Found | None = None
+    forwarded: bool = False
+    """Whether another replica has checked it, which has the connection and watches it."""
+
+    @classmethod
+    def of_forwarded(cls, principal: Principal) -> Login:
+        """Return the login of a request that another replica has forwarded."""
+        return cls(principal, _user(principal), forwarded=True)
 
 
 class Logins:
@@ -192,6 +199,8 @@ class Logins:
     def holds(self, login: Login) -> bool:
         """Whether a login still counts as it did: not revoked, not expired, with the same grant."""
         config, found = self._config(), login.found
+        if login.forwarded:
+            return True
         if found is None:
             return not config.has_auth
         self._follow(config)
@@ -218,12 +227,18 @@ def _login(found: Found, clients: dict[str, ClientGrant] | None) -> Login:
     ident = json.dumps([found.issuer, found.subject, found.client])
     grant = grant_of(clients, found.client, found.tools)
     principal = Principal(ident, found.client, found.scopes, "http", grant, claims=found.claims)
-    # The SDK binds sessions and request states to these; the token itself is kept nowhere.
+    return Login(principal, _user(principal), found)
+
+
+def _user(principal: Principal) -> AuthenticatedUser | None:
+    """What the SDK binds sessions and request states to; the token itself is kept nowhere."""
+    if not principal.id.startswith("["):
+        return None  # it did not log in
+    issuer, subject, client = json.loads(principal.id)
     token = AccessToken(
-        token="", client_id=found.client, scopes=sorted(found.scopes), subject=found.subject,
-        claims={"iss": found.issuer},
-    )  # fmt: skip
-    return Login(principal, AuthenticatedUser(token), found)
+        token="", client_id=client, scopes=sorted(principal.scopes), subject=subject, claims={"iss": issuer}
+    )
+    return AuthenticatedUser(token)
 
 
 def _of_claims(claims: dict[str, Any], issuer: str, client: str, token: str | None = None) -> Found:

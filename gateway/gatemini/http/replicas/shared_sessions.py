@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import anyio
 import msgspec
@@ -29,8 +31,6 @@ REPEATED = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsu
 """Requests that change the session: kept for replicas that meet it later, and repeated to those that have it."""
 PASSED_ON = frozenset({"notifications/cancelled", "notifications/roots/list_changed"})
 """Notifications that concern whatever replica works for the session."""
-MOST_REPEATED = 2000
-"""Requests kept of one session; what comes beyond is known to the replicas that have the session then."""
 RENEW_SHARE = 0.25
 """After this share of its time to live a session that is used gets a new one."""
 WAIT_SECONDS = 0.5
@@ -81,14 +81,16 @@ class SharedSessions:
         """Let other replicas go on with a session that was opened here."""
         handshake = Handshake(session.key[0], session.session.id, initialize)
         self._renewed[session.ident] = time.monotonic()
-        await self._store.put(_session(session.ident), msgspec.msgpack.encode(handshake), self._ttl)
+        with _as_far_as_possible("a session is known to this replica only"):
+            await self._store.put(_session(session.ident), msgspec.msgpack.encode(handshake), self._ttl)
 
     async def renew(self, session: HttpSession) -> None:
         """Keep a session that is in use, with what the store has of it."""
         now = time.monotonic()
         if now - self._renewed.get(session.ident, 0.0) > RENEW_SHARE * self._ttl:
             self._renewed[session.ident] = now
-            await self._store.renew(self._ttl, _session(session.ident), _repeated(session.ident))
+            with _as_far_as_possible("a session may end at other replicas"):
+                await self._store.renew(self._ttl, _session(session.ident), _repeated(session.ident))
 
     async def adopt(
         self, ident: str, principal: Principal, user: AuthenticatedUser | None
@@ -138,19 +140,19 @@ class SharedSessions:
 
     async def note(self, session: HttpSession, method: object, body: bytes) -> None:
         """Tell other replicas what a client has said, where it concerns them."""
-        if method in REPEATED:
-            if await self._store.append(_repeated(session.ident), [body], self._ttl) > MOST_REPEATED:
-                logger.warning(
-                    "a session has changed what it is notified of more than %d times", MOST_REPEATED
-                )
-        elif method not in PASSED_ON:
+        if method not in REPEATED and method not in PASSED_ON:
             return
-        await self._publish(session.ident, body)
+        with _as_far_as_possible(f"other replicas do not know of {method}"):
+            if method in REPEATED:
+                await self._store.append(_repeated(session.ident), [body], self._ttl)
+            await self._publish(session.ident, body)
 
     async def end(self, session: HttpSession) -> None:
         """End a session everywhere, because its client has."""
-        await self._store.delete(_session(session.ident), _repeated(session.ident))
-        await self._publish(session.ident, None)
+        self._renewed.pop(session.ident, None)
+        with _as_far_as_possible("a session goes on at other replicas"):
+            await self._store.delete(_session(session.ident), _repeated(session.ident))
+            await self._publish(session.ident, None)
 
     async def leave(self, session: HttpSession) -> None:
         """Drop this replica's part of a session that was not used here for long."""
@@ -195,3 +197,11 @@ def _session(ident: str) -> str:
 
 def _repeated(ident: str) -> str:
     return f"repeated:{ident}"
+
+
+@contextmanager
+def _as_far_as_possible(otherwise: str) -> Iterator[None]:
+    try:
+        yield
+    except StateUnavailable as error:
+        logger.warning("%s: %s", otherwise, error.message)

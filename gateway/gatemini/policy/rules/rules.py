@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from datetime import datetime
 
 from gatemini.config.model.policy import PolicyConfig, Rule
@@ -19,6 +20,21 @@ from gatemini.policy.rules.when import When, WhenFailed
 
 MOST_KEPT = 20_000
 """Tools whose rules are kept; with more, all are found anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The names of those arguments of a call that are known; `complete`: it has no others."""
+
+    names: frozenset[str] = frozenset()
+    complete: bool = False
+
+    def has(self, name: str | None) -> bool:
+        """Whether this argument is known; None: all of them."""
+        return self.complete if name is None else name in self.names
+
+
+NOTHING_KNOWN = Known()
 
 
 class CompiledRule:
@@ -42,8 +58,8 @@ class CompiledRule:
         """Whether it is about every client at any time."""
         self.conditional = bool(self._arguments) or self._when is not None
         """Whether it depends on arguments, or on what an expression says."""
-        self.when_of_client = self._when is not None and self._when.of_client and not self._arguments
-        """Whether it depends on an expression that has one value for all calls of a tool by a client."""
+        self.tells_ids = bool(rule.clients) or (self._when is not None and "client" in self._when.names)
+        """Whether it may tell principals apart that are equal in all but their id."""
 
     def covers(self, names: tuple[str, ...], tags: tuple[str, ...], hints: Hints) -> bool:
         """Whether it is about this tool."""
@@ -76,6 +92,26 @@ class CompiledRule:
             if found is Match.DOUBT:
                 result = found
         return result if self.holds(facts, counts) else Match.NO
+
+    def foreseen(self, facts: CallFacts, known: Known) -> Match:
+        """Whether it applies to all calls that are known so far (YES), to none (NO), or to some. Raises WhenFailed."""
+        result = Match.YES
+        for test in self._arguments:
+            found = test(facts.arguments) if known.has(test.name) else Match.DOUBT
+            if found is Match.NO:
+                return found
+            if found is Match.DOUBT:
+                result = found
+        if self._when is None:
+            return result
+        if "session" in self._when.names or ("args" in self._when.names and not known.complete):
+            return Match.DOUBT
+        try:
+            return result if self.holds(facts, NO_CALLS) else Match.NO
+        except WhenFailed:
+            if result is Match.DOUBT:
+                return result
+            raise
 
     def holds(self, facts: CallFacts, counts: Counts) -> bool:
         """Whether the expression holds; without one it does. Raises WhenFailed."""
@@ -129,6 +165,8 @@ class Rules:
         self.rules = tuple(CompiledRule(number, rule) for number, rule in enumerate(config.rules))
         self.hints = HintRules(config)
         self.default = Decision(config.default, "policy.default")
+        self.tells_ids = any(rule.tells_ids for rule in self.rules)
+        """Whether a decision may depend on the id of a principal."""
 
         self._covering: dict[
             tuple[str, str, str], tuple[Hints, tuple[str, ...], tuple[CompiledRule, ...]]
@@ -181,8 +219,12 @@ class Rules:
                 doubtful = rule.decision if doubtful is None else stricter(doubtful, rule.decision)
         return stricter(decision, doubtful)
 
-    def possible(self, facts: CallFacts) -> Decision:
-        """Return the least strict decision that the call could get with other arguments: deny where with none."""
+    def possible(self, facts: CallFacts, known: Known | None = None) -> Decision:
+        """Return the least strict decision that the call could get with other arguments: deny where with none.
+
+        `known` are the arguments that no call of this kind could have otherwise; without it, none are.
+        """
+        known = known or NOTHING_KNOWN
         if self.config.read_only and not facts.hints.read_only:
             return NOT_READ_ONLY
         asks: Decision | None = None
@@ -190,14 +232,13 @@ class Rules:
         for rule in self.of_call(facts):
             if not rule.concerns(facts.who, facts.at):
                 continue
-            conditional = rule.conditional
-            if rule.when_of_client:
-                try:
-                    if not rule.holds(facts, NO_CALLS):
-                        continue
-                except WhenFailed as failure:
-                    return _failed(rule, failure)
-                conditional = False
+            try:
+                match = rule.foreseen(facts, known)
+            except WhenFailed as failure:
+                return _failed(rule, failure)
+            if match is Match.NO:
+                continue
+            conditional = match is Match.DOUBT
             if conditional and rule.rule.action == "deny":
                 continue
             if conditional and rule.rule.action == "ask":

@@ -35,8 +35,6 @@ class When:
         self._evaluate = compile_expression(text)
         self.names = frozenset(_NAMES.findall(text))
         """The variables that it may name."""
-        self.of_client = self.names.isdisjoint({"args", "session"})
-        """Whether it has one value for all calls of a tool by a client at a time."""
         self._loops = len(_LOOPS.findall(text))
 
     def __call__(self, arguments: Json, variables: Json) -> bool:

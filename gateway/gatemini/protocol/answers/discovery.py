@@ -84,8 +84,8 @@ def search_tools(
             "task_description is empty", hint="Say what you want to do, for example 'read a file'."
         )
     tag = given["tag"] or None
-    if tag is not None and tag not in index.tags():
-        raise _unknown_tag(tag, index.tags())
+    if tag is not None and tag not in (tags := index.tags(shows)):
+        raise _unknown_tag(tag, tags)
     found = index.search(text, limit=given["limit"], tag=tag, usage=usage, meaning=meaning, shows=shows)
     hits = [hit for hit in found.hits if registry.owns_name(hit.tool)]
     envelope: Json = {"total": found.total - (len(found.hits) - len(hits))}

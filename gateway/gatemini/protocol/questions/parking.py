@@ -15,11 +15,13 @@ from typing import Any
 import anyio
 import anyio.abc
 from anyio.abc import TaskStatus
-from mcp.server.request_state import AESGCMRequestStateCodec
+from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateCodec
 
 from gatemini.backends.calls.callers import INTERNAL_ERROR, RpcError
 from gatemini.model import Json
+from gatemini.protocol.questions.shared_parking import DirectedCodec, SharedParking
 from gatemini.protocol.relay import Relay
+from gatemini.state.store import StateStore
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +53,8 @@ class Stay:
     """One chain, from the client's first call to the answer of the last."""
 
     session: str
+    chain: str = ""
+    """Its id, once it has begun."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     questions: dict[str, Question] = field(default_factory=dict)
     relay: Relay | None = None
@@ -98,8 +102,10 @@ class Parking:
     """All chains of one process that may be parked. `run` owns their tasks."""
 
     def __init__(self, keys: Sequence[str] = ()) -> None:
-        self.codec = AESGCMRequestStateCodec(keys or [secrets.token_bytes(32)])
+        self.codec: RequestStateCodec = AESGCMRequestStateCodec(keys or [secrets.token_bytes(32)])
         """Seals the request state, with the keys of all replicas, or with one of this process."""
+        self.shared: SharedParking | None = None
+        """What other replicas know of parked chains."""
         self._tasks: anyio.abc.TaskGroup | None = None
         self._parked: dict[str, Stay] = {}
         self._waiting: set[int] = set()
@@ -113,6 +119,11 @@ class Parking:
                 await anyio.sleep_forever()
             finally:
                 self._tasks = None
+
+    def share(self, store: StateStore, replica: str) -> None:
+        """Have other replicas know what is parked from now on."""
+        self.shared = SharedParking(store, replica, PARKED_SECONDS)
+        self.codec = DirectedCodec(replica, self.codec)
 
     @property
     def waiting(self) -> int:
@@ -128,7 +139,7 @@ class Parking:
 
     def park(self, stay: Stay) -> str:
         """Park an unfinished chain until its client calls again; return the token that call must carry."""
-        token = secrets.token_urlsafe(16)
+        token = self.shared.new_token() if self.shared is not None else secrets.token_urlsafe(16)
         stay.taken_up = anyio.Event()
         self._parked[token] = stay
         return token

@@ -118,3 +118,13 @@ def _elicitation(params: Json, can: Json, *, modern: bool) -> Json:
 def _require(holds: bool, otherwise: str) -> None:
     if not holds:
         raise RpcError(INVALID_PARAMS, otherwise)
+
+
+def same_question(one: Json, other: Json) -> bool:
+    """Whether two requests ask the same; each has an id of its own where the user answers on a web page."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(asked: Json) -> Json:
+    params = {key: value for key, value in (asked.get("params") or {}).items() if key != "elicitationId"}
+    return {"method": asked.get("method"), "params": params}

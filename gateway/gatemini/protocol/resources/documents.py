@@ -220,7 +220,7 @@ def _backend(view: View, rest: str) -> tuple[str, str]:
     encoded, _, part = rest.partition("/")
     name = unquote(encoded)
     if name not in backend_names(view):
-        error = view.registry.backend_missing(name)
+        error = view.registry.backend_missing(name, backend_names(view))
         raise ResourceNotFound(error.message + (f". {error.hint}" if error.hint else ""))
     tools = view.registry.backend_tools(name)
     if part == "tools":
@@ -284,7 +284,7 @@ def _recent(view: View, rest: str) -> tuple[str, str]:
 
 def _calls(view: View, limit: int) -> str:
     """Return the last calls, as many as the client takes."""
-    calls = shown(view.numbers.recent(limit, view.own))
+    calls = shown([call for call in view.numbers.recent(limit, view.own) if call["tool"] not in view.hidden])
     kept = fit_names(calls, view.room.plain - NOTE_BYTES)
     body: Json = {"recent": kept}
     if len(kept) < len(calls):

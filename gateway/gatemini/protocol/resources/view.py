@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,6 +47,8 @@ class View:
     """Size of a result that the client takes, and of any resource."""
     shows: Callable[[Tool], bool] | None = None
     """Whether the client finds a tool, resource or prompt of a backend; `registry` holds only tools that it finds."""
+    hidden: Collection[str] = frozenset()
+    """Names of the tools that the client does not find; what others have called is left out by them."""
     own: str | None = None
     """The session of which alone calls and answers are shown; None: those of all."""
 

@@ -1,0 +1,56 @@
+"""Which replica serves a request, for one that a balancer sends again: the second joins it, or goes on from its journal."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+
+import msgspec
+
+from gatemini.errors import StateUnavailable
+from gatemini.http.retries import JOIN_SECONDS, Key
+from gatemini.state.store import StateStore
+
+logger = logging.getLogger(__name__)
+
+
+class Claim(msgspec.Struct, array_like=True):
+    """The replica that serves a request, and the id of the chain that it runs for it."""
+
+    replica: str
+    chain: str
+
+
+class Claims:
+    """The requests that one replica serves, as others can find them."""
+
+    def __init__(self, store: StateStore, replica: str) -> None:
+        self._store = store
+        self._replica = replica
+
+    async def take(self, key: Key, chain: str) -> Claim | None:
+        """Claim a request for this replica; return the claim of another one instead. Raises StateUnavailable."""
+        mine = msgspec.msgpack.encode(Claim(self._replica, chain))
+        if await self._store.put_new(_name(key), mine, JOIN_SECONDS):
+            return None
+        [data] = await self._store.get(_name(key))
+        claim = None if data is None else msgspec.msgpack.decode(data, type=Claim)
+        return claim if claim is not None and claim.replica != self._replica else None
+
+    async def take_over(self, key: Key, chain: str) -> None:
+        """Claim a request whose replica does not serve it any more."""
+        mine = msgspec.msgpack.encode(Claim(self._replica, chain))
+        await self._store.put(_name(key), mine, JOIN_SECONDS)
+
+    async def release(self, key: Key) -> None:
+        """A request was answered: an equal one is a new one."""
+        try:
+            await self._store.delete(_name(key))
+        except StateUnavailable:
+            logger.debug("the claim of a request ends by itself")
+
+
+def _name(key: Key) -> str:
+    principal, session, ident, body = key
+    text = "\0".join((*principal, session, type(ident).__name__, str(ident)))
+    return f"request:{hashlib.sha256(text.encode('utf-8', 'surrogatepass') + body).hexdigest()}"

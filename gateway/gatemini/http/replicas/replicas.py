@@ -1,0 +1,81 @@
+"""What one HTTP server does as a replica of others: sessions that move, requests that belong elsewhere, shared journals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.abc
+
+from gatemini.chain.replay.shared_journals import SessionSharedJournals, SharedJournals
+from gatemini.http.replicas.claims import Claims
+from gatemini.http.replicas.post import Post
+from gatemini.http.replicas.relay import Relay, Serve
+from gatemini.http.replicas.session_ids import SessionIds, new_replica
+from gatemini.http.replicas.shared_sessions import SharedSessions
+from gatemini.protocol.client_session import Session
+from gatemini.state.blobs import INLINE_BYTES
+from gatemini.state.session_results import SessionResults
+
+if TYPE_CHECKING:
+    from gatemini.app import App
+    from gatemini.http.session_manager import SessionManager
+    from gatemini.http.sessions import HttpSession, HttpSessions
+
+SETTLE_SECONDS = 5.0
+"""How long journals may take to reach the store at the end."""
+
+
+class Replicas:
+    """This replica and the others, by the store that they share."""
+
+    def __init__(self, app: App) -> None:
+        self.name = new_replica()
+        self._app = app
+        self.post = Post(app.state, self.name)
+        self.claims = Claims(app.state, self.name)
+        self._journals = SharedJournals(app.state, self.name, self.post.alive)
+        self.sessions: SharedSessions | None = None
+        """Sessions of the handshake eras, where they move."""
+        self.relay: Relay
+
+    def connect(self, manager: SessionManager, sessions: HttpSessions, serve: Serve) -> None:
+        """Learn what this replica serves; `serve` answers a request that another one has forwarded."""
+        config, keys = self._app.loaded.config.http.sessions, self._app.loaded.state_keys
+        self.relay = Relay(self.post, serve)
+        self._app.parking.share(self._app.state, self.name)
+        if config.mode == "adopt":
+            ids = SessionIds(self.name, keys)
+            self.sessions = SharedSessions(self._app.state, ids, self.name, manager, sessions, config.idle)
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled: hear what others say, and answer what they ask."""
+        async with anyio.create_task_group() as tasks:
+            for part in (self._journals.run, self.relay.run, self.post.run):
+                await tasks.start(part)
+            if self.sessions is not None:
+                tasks.start_soon(self.sessions.run)
+            task_status.started()
+
+    async def left(self, idle: Iterable[HttpSession]) -> None:
+        """Drop this replica's part of sessions that were not used here for long."""
+        for session in idle:
+            if self.sessions is not None and session.ident:
+                await self.sessions.leave(session)
+
+    async def leave(self) -> None:
+        """Have everything in the store, and say that this replica is gone."""
+        with anyio.move_on_after(SETTLE_SECONDS):
+            await self._journals.settled()
+        await self.post.leave()
+
+    def share(self, session: Session) -> None:
+        """Write through to the store what this session keeps, and find there what other replicas have kept of it."""
+        config = self._app.loaded.config
+        most = None if config.state.blobs is not None else INLINE_BYTES
+        session.results.replicas = SessionResults(
+            self._app.state, session.id, session.results, config.results.idle, most
+        )
+        journals = SessionSharedJournals(self._journals, session.id)
+        session.journals.new_file, session.journals.load = journals.file, journals.load

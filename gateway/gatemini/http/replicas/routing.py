@@ -1,0 +1,107 @@
+"""Where a request is served: here, or at the replica that has what it belongs to."""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.types import Message, Receive, Send
+
+from gatemini.chain.replay.journals_in_memory import new_chain
+from gatemini.errors import ResumeRefused, StateUnavailable
+from gatemini.http.exchange import Call, Exchange
+from gatemini.http.replicas.claims import Claims
+from gatemini.http.replicas.relay import Forwarded, Relay
+from gatemini.http.retries import Key, resuming
+from gatemini.http.sessions import HttpSession
+from gatemini.protocol.questions.shared_parking import waiting_replica
+
+logger = logging.getLogger(__name__)
+
+KEPT_HEADERS = frozenset({b"accept", b"content-type", b"last-event-id"})
+"""Forwarded with those of MCP; the login was checked already, and its token goes nowhere."""
+
+
+class Routing:
+    """Decides for each request of one replica."""
+
+    def __init__(self, claims: Claims, relay: Relay) -> None:
+        self._claims = claims
+        self._relay = relay
+
+    async def passed_on(self, call: Call, send: Send) -> bool:
+        """Whether a message was for another replica, which has answered it: an answer of the client."""
+        owner = None if call.forwarded else waiting_replica(call.envelope.request_state, call.answers)
+        return owner is not None and await self._relay.forward(owner, _forwarded(call), send)
+
+    async def here(
+        self,
+        call: Call,
+        session: HttpSession,
+        exchange: Exchange,
+        key: Key | None,
+        receive: Receive,
+        send: Send,
+    ) -> Receive | None:
+        """Return the request that is to be served here; None where another replica has answered it."""
+        if call.forwarded:
+            return receive
+        exchange.elsewhere = True
+        try:
+            if await self.passed_on(call, send):
+                return None
+            if key is None or call.envelope.method != "tools/call":
+                return receive
+            return await self._claimed(call, session, exchange, key, receive, send)
+        except StateUnavailable as error:
+            logger.warning("a request is served without the other replicas: %s", error.message)
+            return receive
+        finally:
+            exchange.elsewhere = False
+
+    async def _claimed(
+        self, call: Call, session: HttpSession, exchange: Exchange, key: Key, receive: Receive, send: Send
+    ) -> Receive | None:
+        chain = new_chain()
+        claim = await self._claims.take(key, chain)
+        if claim is not None:
+            if await self._relay.forward(claim.replica, _forwarded(call), send):
+                return None
+            if await _has_begun(session, claim.chain):
+                chain, receive = claim.chain, _with_body(receive, resuming(call.body, claim.chain))
+            await self._claims.take_over(key, chain)
+        session.planned[call.envelope.id] = chain
+        exchange.claimed = True
+        return receive
+
+    async def ended(self, exchange: Exchange, key: Key | None) -> None:
+        """A request has ended; one whose client was lost may be sent again, and goes on from its journal."""
+        if exchange.claimed and key is not None and exchange.chain is None:
+            await self._claims.release(key)
+
+
+async def _has_begun(session: HttpSession, chain: str) -> bool:
+    journals = session.session.journals
+    try:
+        await journals.reach(chain)
+    except ResumeRefused:
+        return True  # the answer says why it cannot go on
+    return chain in journals.kept
+
+
+def _forwarded(call: Call) -> Forwarded:
+    headers = [
+        (name, value)
+        for name, value in call.scope["headers"]
+        if name in KEPT_HEADERS or name.startswith(b"mcp-")
+    ]
+    return Forwarded(call.login.principal, call.scope["method"], headers, call.body)
+
+
+def _with_body(receive: Receive, body: bytes) -> Receive:
+    unread = [body]
+
+    async def changed() -> Message:
+        message = await receive()
+        return {**message, "body": unread.pop()} if unread else message
+
+    return changed

@@ -1,0 +1,65 @@
+"""What each key of the section `log` changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.daemons import Home, until
+
+MISSING = {"m": {"command": "/no/such/program"}}
+
+
+def served(home: Home, **log: Any) -> dict[str, Any]:
+    """Serve a client by a daemon with this section, and return its status."""
+    home.write_config(log=log)
+    client = home.client()
+    client.greet()
+    client.value(client.call("ledger.look"))
+    answer = home.serving()
+    return answer
+
+
+@pytest.mark.proves("log.file", "log.format")
+def test_the_log_goes_on_in_the_configured_file_in_its_form(home: Home) -> None:
+    path = home.root / "own.log"
+    assert served(home, file=str(path), format="json")["log"] == str(path)
+    [daemon] = home.daemons()
+    os.rename(path, home.root / "kept.log")
+    daemon.send_signal(signal.SIGHUP)
+    until(path.exists, "SIGHUP opens the file anew")
+    assert daemon.is_running()
+    home.run("logs", "-c", str(home.config), "--level", "chain=debug")
+    client = home.client()
+    client.greet()
+    client.answer(client.chain("throw new Error('no')"))
+    [event] = until(
+        lambda: [e for e in map(json.loads, path.read_text().splitlines()) if "code" in e], "an event"
+    )
+    assert event["chain"]
+    assert event["session"]
+    assert f"the log goes on in {path}" in Path(home.place.log).read_text()
+    assert event["message"] in home.run("logs", "-c", str(home.config)).stdout
+
+
+@pytest.mark.proves("log.level")
+def test_the_level_of_the_section_wins(home: Home) -> None:
+    status = served(home, level="error")
+    assert "backend" not in Path(status["log"]).read_text()
+    home.run("stop", "-c", str(home.config))
+    status = served(home, level="debug")
+    assert "DEBUG gatemini.app" in Path(status["log"]).read_text()
+
+
+@pytest.mark.proves("log.rotate_mb", "log.keep")
+def test_the_log_of_a_daemon_rotates_at_its_size(home: Home) -> None:
+    status = served(home, level="debug", rotate_mb=0.0005, keep=2)
+    path = Path(status["log"])
+    until(lambda: path.with_name(f"{path.name}.2").exists(), "two earlier files")
+    assert not path.with_name(f"{path.name}.3").exists()
+    assert path.stat().st_size < 2000

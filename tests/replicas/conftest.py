@@ -1,0 +1,28 @@
+"""One cluster of two replicas for the tests of a file that end none of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.replicas import Cluster, cluster
+
+ASKING = str(Path(__file__).parents[1] / "fixtures" / "asking_server.py")
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    asking = {"command": sys.executable, "args": ["-P", ASKING]}
+    with cluster(tmp_path_factory.mktemp("two"), backends={"ask": asking}) as found:
+        yield found
+
+
+@pytest.fixture
+def own_two(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster of the test's own, which it may end replicas of."""
+    asking = {"command": sys.executable, "args": ["-P", ASKING]}
+    with cluster(tmp_path, backends={"ask": asking}) as found:
+        yield found

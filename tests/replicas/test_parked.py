@@ -1,0 +1,91 @@
+"""A chain that waits for its user: the answer comes to any replica, and reaches the chain; or its journal, where that is gone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mcp.client import ClientRequestContext
+from mcp_types import ElicitRequestParams, ElicitResult
+
+from fixtures.daemons import until
+from fixtures.direct import text_of
+from fixtures.http_gateway import Served, messages, result, text
+from fixtures.replicas import Cluster
+
+pytestmark = pytest.mark.anyio
+
+QUESTION = {
+    "method": "elicitation/create",
+    "params": {
+        "mode": "form",
+        "message": "May I?",
+        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+    },
+}
+CODE = f"""await ledger.write({{key: "before"}});
+const said = await ask.ask({json.dumps(QUESTION)});
+await ledger.look({{}});
+await ledger.write({{key: "after"}});
+return said.content.name;"""
+CAN_ASK = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+
+
+def asked(gateway: Served, code: str = CODE, session: str = "a") -> tuple[dict[str, Any], dict[str, str]]:
+    message, headers = gateway.modern_chain(code, session=session)
+    message["params"]["_meta"] |= CAN_ASK
+    return message, headers
+
+
+def answered(message: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
+    """The call that is sent again, with what the user has answered."""
+    [key] = first["inputRequests"]
+    given = {key: {"action": "accept", "content": {"name": "Ada"}}}
+    again = {**message["params"], "requestState": first["requestState"], "inputResponses": given}
+    return {**message, "id": message["id"] + 100, "params": again}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_the_user_of_a_client_without_affinity_is_asked(two: Cluster, mode: str) -> None:
+    async def answer(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"name": "Ada"})
+
+    before = len(two.writes())
+    async with two.client(mode=mode, elicitation_callback=answer) as client:
+        for _ in range(6):
+            found = await client.call_tool("call_tool_chain", {"code": CODE})
+            assert text_of(found) == "Ada"
+    assert two.writes()[before:] == ["before", "after"] * 6
+
+
+async def test_the_second_call_reaches_the_chain_at_its_own_replica_with_progress(two: Cluster) -> None:
+    async with two.at(0) as first, two.at(1) as second:
+        message, headers = asked(first)
+        message["params"]["_meta"]["progressToken"] = "p"
+        parked = result(await first.post(message, headers=headers))
+        assert parked["resultType"] == "input_required"
+        answer = await second.post(answered(message, parked), headers=headers)
+        assert text(result(answer)) == "Ada"
+        progress = [each for each in messages(answer) if each.get("method") == "notifications/progress"]
+        assert all(each["params"]["progressToken"] == "p" for each in progress)
+        again = await second.post(answered(message, parked), headers=headers)
+        assert "no longer waiting" in again.text
+        stranger = await second.post(
+            asked(second, session="b")[0] | {"params": answered(message, parked)["params"]}, headers=headers
+        )
+        assert "no longer waiting" in stranger.text
+
+
+async def test_a_parked_chain_whose_replica_was_killed_goes_on_from_its_journal(own_two: Cluster) -> None:
+    async with own_two.at(0) as first, own_two.at(1) as second:
+        message, headers = asked(first)
+        parked = result(await first.post(message, headers=headers))
+        own_two.replicas[0].kill()
+        until(lambda: not own_two.replicas[0].ready(), "the replica is gone")
+        answer = result(await second.post(answered(message, parked), headers=headers))
+    # The call that asked was in flight, and may not be made twice.
+    assert answer["isError"]
+    assert "ask" in text(answer)
+    assert "never answered" in text(answer)
+    assert own_two.writes() == ["before"]
