@@ -151,9 +151,7 @@ def says_session_lost(body: bytes) -> bool:
     """
     if len(body) > _CERTAIN_BYTES or b"ession" not in body:
         return False
-    if any(
-        isinstance(p, Frame) and p.message.get("id") not in (None, "") for p in decode(body)
-    ):
+    if any(isinstance(p, Frame) and p.message.get("id") not in (None, "") for p in decode(body)):
         return False
     text = body.decode("utf-8", "replace").strip()
     try:
