@@ -235,6 +235,17 @@ class StateUnavailable(GateminiError):
     code = "state.unavailable"
 
 
+class CallUnchecked(StateUnavailable, PolicyError):
+    """A call that needs a limit, an approval or a record which replicas share, while their store cannot be reached.
+
+    Agents read it as a StateUnavailable.
+    """
+
+    @property
+    def kind(self) -> str:
+        return StateUnavailable.__name__
+
+
 class ResultGone(GateminiError):
     """A result handle does not exist in this session."""
 

@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from gatemini.config.model.durations import MAX_SECONDS, parse_duration
+from gatemini.config.model.values.durations import MAX_SECONDS, parse_duration
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 """Names of backends: the first half of every qualified name."""
