@@ -78,7 +78,12 @@ class BackendTable:
 
     async def ask_login(self, name: str, caller: Caller) -> bool:
         """Ask the person behind a caller to log in to a backend; whether somebody has."""
-        login = self._find(name).login
+        backend: Backend | None = self._find(name)
+        instances = self._instances.get(name)
+        owner = None if instances is None else instances.owner(caller)
+        if instances is not None and owner is not None:
+            backend = instances.leased(owner)
+        login = backend.login if backend is not None else None
         return self._logins is not None and login is not None and await self._logins.ask(login, caller)
 
     async def measure_new(self) -> None:

@@ -48,6 +48,7 @@ class Credentials(TokenSource):
         self.url = str(config.url)
         self.oauth = oauth
         self.key = key_of(config.name, self.url, who)
+        self._for = f" --principal '{who}'" if who else ""
         self._vault = vault
         self._hide = hide
         self._kept = Kept()
@@ -55,6 +56,8 @@ class Credentials(TokenSource):
         self._looked = 0.0
         self._renew_at: float | None = None
         self._renewal: _Renewal | None = None
+        self._lacking = ""
+        """The token with which only a person could go on."""
         self.changed = anyio.Event()
         """Set, and replaced by a new one, when the login changes."""
 
@@ -63,6 +66,10 @@ class Credentials(TokenSource):
         """The login in force, with a token."""
         found = self._kept.login
         return found if found is not None and found.access_token else None
+
+    @property
+    def is_lacking(self) -> bool:
+        return self.login is None or self.login.access_token == self._lacking
 
     @property
     def facts(self) -> Json | None:
@@ -122,11 +129,12 @@ class Credentials(TokenSource):
         """The error for what only a person can do; the challenge is kept for the command that does it."""
         if challenge != self._kept.challenge and challenge != Challenge():
             await self._keep(msgspec.structs.replace(self._kept, challenge=challenge))
+        self._lacking = self.login.access_token if self.login is not None else ""
         more = challenge.wants_more
         what = f"needs a login with more scopes ({challenge.scope})" if more else "needs a login"
         return LoginRequired(
             f"{self.name} {what}: {why}",
-            hint=f"a person runs `gatemini login {self.name}`; then call again",
+            hint=f"a person runs `gatemini login {self.name}{self._for}`; then call again",
             details={"login": self.name, "step_up": more},
         )
 
@@ -178,10 +186,13 @@ class Credentials(TokenSource):
             elif self.oauth.flow in UNATTENDED:
                 authority = await discover(self.url, challenge)
                 await self._keep(Kept(await unattended(self.oauth, authority, challenge, self._kept.login)))
-            elif challenge.wants_more or login is None or login.refresh_token is None:
-                raise await self.required(
-                    challenge, "nobody is logged in" if login is None else "its token has ended"
-                )
+            elif login is None:
+                raise await self.required(challenge, "nobody is logged in")
+            elif challenge.wants_more:
+                raise await self.required(challenge, f"the present one has {login.scope or 'none'}")
+            elif login.refresh_token is None:
+                await self._forget_tokens(challenge)
+                raise await self.required(challenge, "its token has ended, and cannot be renewed")
             else:
                 authority = await discover(self.url, challenge)
                 if not issuers_match(authority.name, login.issuer):
@@ -266,7 +277,7 @@ class Credentials(TokenSource):
         while True:
             with suppress(BackendError):  # what is stored cannot be read yet
                 await self.follow(now=True)
-                if self.login is not None:
+                if not self.is_lacking:
                     return
             with anyio.move_on_after(FOLLOW_SECONDS):
                 await self.changed.wait()

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 class Logins:
     """Makes the logins of backends; `hide` learns their tokens. They are kept in a shared `store`, else in files."""
 
-    def __init__(self, hide: Hide, store: StateStore) -> None:
+    def __init__(self, hide: Hide, store: StateStore, who: str = "") -> None:
         self._hide = hide
         self._store = store
+        self._who = who
+        """The principal of logins that are made for nobody in particular."""
         self._asking: dict[str, anyio.Event] = {}
 
     def of(self, config: BackendConfig, who: str = "") -> Credentials | None:
@@ -32,7 +34,7 @@ class Logins:
         from gatemini.backends.oauth.vault import FileVault, StoreVault  # noqa: PLC0415
 
         vault = StoreVault(self._store) if self._store.shared else FileVault()
-        return Credentials(config, config.oauth, vault, self._hide, who)
+        return Credentials(config, config.oauth, vault, self._hide, who or self._who)
 
     async def ask(self, login: TokenSource, caller: Caller) -> bool:
         """Ask the person behind a caller to log in, one at a time; whether somebody has."""
@@ -40,7 +42,7 @@ class Logins:
             return False
         if (asking := self._asking.get(login.key)) is not None:
             await asking.wait()
-            return login.facts is not None
+            return not login.is_lacking
         from gatemini.backends.oauth.flows import ask_by_url  # noqa: PLC0415 - see above
 
         asking = self._asking[login.key] = anyio.Event()
