@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 
 from gatemini import demo
 from gatemini.backends.manager import Manager
+from gatemini.backends.oauth.logins import Logins
 from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
@@ -78,6 +79,9 @@ CLOSING_SECONDS = 15.0
 class App:
     """One running gateway. Made by `open`."""
 
+    reload_problem: str | None = None
+    """Why a changed configuration is not in force."""
+
     def __init__(
         self,
         loaded: Loaded,
@@ -112,13 +116,12 @@ class App:
             clients=clients,
             record_dir=cache.path.parent / "children",
             own_session=own_session,
+            logins=Logins(redactor.replace, state),
         )
         self.sandbox = new_sandbox(config.sandbox)
         self._sessions: list[Session] = []
         self._last_client: str | None = None
         self._began = config
-        self.reload_problem: str | None = None
-        """Why a changed configuration is not in force."""
         self.files_read: FileState = {}
         """The files of the configuration as they were when the one in force was read."""
         self._waiting: str | None = None

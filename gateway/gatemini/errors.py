@@ -188,6 +188,12 @@ class BackendUnreachable(BackendError):
     code = "backend.unreachable"
 
 
+class LoginRequired(BackendError):
+    """It wants a login that only a person can make; nothing was run."""
+
+    code = "backend.login_required"
+
+
 class BackendUnhealthy(BackendError):
     """It stopped answering health probes; calls are refused until a probe succeeds."""
 

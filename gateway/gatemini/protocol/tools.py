@@ -70,6 +70,8 @@ class MetaTools:
         try:
             with logged_as(SESSION, session.id):
                 result, processed = await self._dispatch(name, arguments, session, client)
+            if session.results.replicas is not None:
+                await session.results.replicas.flush()
         except GateminiError as exc:
             result, processed = error_result(exc.text(), session), 0
         except Exception as exc:
@@ -78,8 +80,6 @@ class MetaTools:
                 error_result(f"InternalError: {type(exc).__name__} in {name}: {exc}", session),
                 0,
             )
-        if session.results.replicas is not None:
-            await session.results.replicas.flush()
         result = self._without_secrets(result)
         result = _shown(result, session) if result["isError"] else result
         returned = sum(

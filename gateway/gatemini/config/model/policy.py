@@ -12,8 +12,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gatemini.config.model.approvals import CHANNELS, ApprovalsConfig, Channel
 from gatemini.config.model.backend import Duration, Strict
-from gatemini.config.model.expressions import ToolGlob, compile_expression, compile_pattern
 from gatemini.config.model.flow import Declassify, FlowLabels
+from gatemini.config.model.values.expressions import ToolGlob, compile_expression, compile_pattern
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HOURS = re.compile(
