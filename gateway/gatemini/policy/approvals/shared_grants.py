@@ -10,7 +10,7 @@ import json
 import logging
 from dataclasses import astuple
 
-from gatemini.config.model.durations import MAX_SECONDS
+from gatemini.config.model.values.durations import MAX_SECONDS
 from gatemini.errors import StateUnavailable
 from gatemini.policy.approvals.grants import KEPT_SECONDS, Approval, GrantStore
 from gatemini.policy.approvals.subject import Subject

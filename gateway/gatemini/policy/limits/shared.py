@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 
-from gatemini.config.model.durations import MAX_SECONDS
+from gatemini.config.model.values.durations import MAX_SECONDS
 from gatemini.errors import CallUnchecked, StateUnavailable
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
