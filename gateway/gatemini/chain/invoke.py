@@ -268,6 +268,8 @@ class Invoker:
         if (door := self.services.door) is None:
             return
         record.settle("fell back", ms=(time.monotonic() - record.started) * 1000)
+        if self.results.replicas is not None:
+            await self.results.replicas.learn()
         facts = door.facts(tool, arguments, *self._origin)
         if held:  # a dry run will not send it
             return door.foresee(facts)

@@ -197,6 +197,9 @@ class Endpoint:
                 raise NotHere
             assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
             body = self._retries.resumed(key, call.body)
+            call.short = body is call.body and session.shortcut.takes(call.scope, call.envelope)
+            if not call.short:
+                session.shortcut.forget()
             exchange = Exchange(call.scope, body, partial(self._abandoned, call, session))
             self._retries.begin(key, exchange)
             self._tasks.start_soon(self._run, exchange, call, session, key)
@@ -222,7 +225,10 @@ class Endpoint:
                 found = await self._routing.here(call, session, exchange, key, receive, send)
                 if found is None:
                     return
-                receive = found
+                call.short, receive = call.short and found is receive, found
+            if call.short:
+                await session.shortcut.serve(call.envelope, send)
+                return
             new = "" if self._shared is None or session.known else self._shared.new_id()
             with self._manager.serving(session.server, new):
                 await self._manager.handle_request(scope, receive, self._noting_id(call, session, send))
@@ -289,6 +295,7 @@ class Endpoint:
     async def _pass(self, call: Call, session: HttpSession, receive: Receive, send: Send) -> None:
         """Let the SDK serve a request whose connection is all there is of it."""
         status = 0
+        session.shortcut.forget()
         begun = ended = False
         unread = [call.body] if call.scope["method"] == "POST" else []
 
@@ -306,11 +313,17 @@ class Endpoint:
         cancel = anyio.CancelScope()
         opened = Open(call.login, cancel.cancel, stream=True)
         self.open.add(opened)
+        shared = self._shared if call.scope["method"] == "GET" and session.end_stream is None else None
         try:
+            if shared is not None:
+                session.end_stream = cancel.cancel
+                await shared.streams(session)
             with session.request(), cancel, self._manager.serving(session.server):
                 await Detachable(call.scope, replayed, noting).served_by(self._manager.handle_request)
         finally:
             self.open.discard(opened)
+            if shared is not None:
+                session.end_stream = None
         if begun and not ended:
             await send({"type": "http.response.body", "body": b""})
         elif not begun:

@@ -70,6 +70,8 @@ class MetaTools:
         try:
             with logged_as(SESSION, session.id):
                 result, processed = await self._dispatch(name, arguments, session, client)
+            if session.results.replicas is not None:
+                await session.results.replicas.flush()
         except GateminiError as exc:
             result, processed = error_result(exc.text(), session), 0
         except Exception as exc:
@@ -78,13 +80,13 @@ class MetaTools:
                 error_result(f"InternalError: {type(exc).__name__} in {name}: {exc}", session),
                 0,
             )
-        if session.results.replicas is not None:
-            await session.results.replicas.flush()
         result = self._without_secrets(result)
         result = _shown(result, session) if result["isError"] else result
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
+        if (door := self.chain.door) is not None and (why := door.limits.degraded()) is not None:
+            result["_meta"] = {**result.get("_meta", {}), "gatemini/state": {"degraded": why}}
         counted = name if name in META_TOOLS else UNKNOWN_TOOL
         self.tracker.record_answer(counted, max(processed, returned), returned, session.id)
         return result

@@ -58,6 +58,16 @@ class Redactor:
                 self._spellings += spellings(name, str(value))
         self._spellings.sort(key=lambda spelling: len(spelling.tokens), reverse=True)
 
+    def replace(self, name: str, values: Iterable[str]) -> None:
+        """Know these values under this name, and forget those that were known before: tokens change every few minutes."""
+        wanted = {value for value in values if value not in self.secrets or self.secrets[value] == name}
+        for old in [value for value, known in self.secrets.items() if known == name and value not in wanted]:
+            del self.secrets[old]
+        self._spellings = [each for each in self._spellings if each.name != name]
+        for value in wanted:
+            self.secrets.pop(value, None)
+        self.add((name, value) for value in wanted)
+
     def redact(self, text: str) -> str:
         """The text without secrets; the longest match wins, and replacements are never scanned again.
 
