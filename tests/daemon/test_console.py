@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -66,8 +68,37 @@ def test_long_arguments_are_shown_whole_on_request(home: Home, client: ProxyClie
     assert f"all of it: gatemini approve {waits['id']} --whole" in short
     assert "98,00" in short
     whole = approve(home, waits["id"], "--whole").stdout
-    assert 'END"\n  rule: policy.rules[0]' in whole
+    assert 'END"\n  rule: policy.rules[0]' in whole.replace("\n    | ", "")
     assert len(listed(home)) == 1
+
+
+def test_what_was_typed_before_a_question_is_shown_does_not_answer_it(home: Home) -> None:
+    """A person who answers a question that another console has just decided must not answer the next one unread."""
+    home.write_config(policy=POLICY)
+    client = home.client(modern=False)
+    client.greet()
+    master, terminal = pty.openpty()
+    command = [*GATEMINI, "-c", str(home.config), "approve", "--watch"]
+    watch = subprocess.Popen(
+        command, env=home.environ, cwd=home.root, stdin=terminal, stdout=subprocess.PIPE, text=True
+    )
+    assert watch.stdout is not None
+    try:
+        until(lambda: watched(home), "the console has looked")
+        os.write(master, b"y\n")
+        ident = client.call("ledger.write", key="a")
+        while "approve?" not in watch.stdout.readline():
+            pass
+        assert len(listed(home)) == 1, "nobody has answered this question"
+        os.write(master, b"n\n")
+        assert "ApprovalDenied" in text_of(client, ident)
+    finally:
+        watch.kill()
+        watch.wait(60)
+        watch.stdout.close()
+        os.close(master)
+        os.close(terminal)
+    assert home.writes() == []
 
 
 def test_a_denied_call_stays_out(home: Home, client: ProxyClient) -> None:

@@ -24,6 +24,7 @@ from gatemini.backends.dedicated.instances import Instances
 from gatemini.backends.dedicated.session_book import SessionBook
 from gatemini.backends.fallback_chain import Admit, Call, Check, call_tool, candidates, fall_back, read
 from gatemini.backends.mcp_session import McpSession
+from gatemini.backends.oauth.logins import Logins
 from gatemini.backends.snapshot import watch_memory
 from gatemini.backends.status import SILENT, Era, Events, State
 from gatemini.backends.transports.http_link import Permitted
@@ -65,6 +66,7 @@ class Manager(BackendTable):
         health: HealthConfig | None = None,
         record_dir: Path | None = None,
         own_session: SessionValues | None = None,
+        logins: Logins | None = None,
     ) -> None:
         super().__init__(health or HealthConfig())
         self._on_tools = on_tools
@@ -75,6 +77,7 @@ class Manager(BackendTable):
         self._log_level: str | None = None
         self.permitted: Permitted | None = None
         """Checks the addresses that registered backends may connect to; configured backends may connect anywhere."""
+        self._logins = logins
         self.sessions = SessionBook(own_session)
         self.check_tool: Check | None = None
         """Called right before a call of a tool is sent; raises PolicyError for one that is not as it was approved."""
@@ -234,9 +237,10 @@ class Manager(BackendTable):
         session: str | None = None,
     ) -> Backend:
         permitted = self.permitted if dynamic else None
+        login = self._logins.of(config) if self._logins is not None else None
 
         def open_link_of(c: BackendConfig) -> OpenLink:
-            return opener(c, self._children, self._prerequisites, permitted)
+            return opener(c, self._children, self._prerequisites, permitted, login)
 
         whole = config.name not in self._waits
         open_link = self.sessions.opener(config, open_link_of) if whole else open_never
@@ -250,6 +254,7 @@ class Manager(BackendTable):
             dynamic=dynamic,
             era=era,
             log_level=self._log_level,
+            login=login,
         )
 
     def _replace(self, config: BackendConfig) -> None:

@@ -139,18 +139,32 @@ class McpSession:
         (name and arguments of the tool), so that a retry on another connection does not ask again.
         """
         started = time.perf_counter()
+        replies = await self._in_rounds(
+            "tools/call", params, timeout=timeout, on_progress=on_progress, caller=caller
+        )
+        result, notes = repair_result(replies[-1].result)
+        ms = (time.perf_counter() - started) * 1000
+        size = sum(reply.size for reply in replies)
+        return CallOutcome(result=result, ms=ms, notes=(*replies[-1].notes, *notes), bytes=size)
+
+    async def _in_rounds(
+        self,
+        method: str,
+        params: Json,
+        *,
+        timeout: float,
+        on_progress: ProgressFn | None = None,
+        caller: Caller,
+    ) -> list[Reply]:
+        """Send a request again with what it asks for, until it asks nothing more; all replies."""
         deadline = time.monotonic() + timeout
-        size = 0
+        replies: list[Reply] = []
         for _ in range(MAX_ASK_ROUNDS):
             left = max(0.001, deadline - time.monotonic())
-            reply = await self.request(
-                "tools/call", params, timeout=left, on_progress=on_progress, caller=caller
-            )
-            size += reply.size
+            reply = await self.request(method, params, timeout=left, on_progress=on_progress, caller=caller)
+            replies.append(reply)
             if not asks_for_input(reply.result):
-                result, notes = repair_result(reply.result)
-                ms = (time.perf_counter() - started) * 1000
-                return CallOutcome(result=result, ms=ms, notes=(*reply.notes, *notes), bytes=size)
+                return replies
             paused = time.monotonic()
             answers = await answers_to(self._config.name, reply.result, caller.ask, self._stopped)
             deadline += time.monotonic() - paused
@@ -161,18 +175,17 @@ class McpSession:
         raise BackendProtocol(f"{self._config.name} asked for input {MAX_ASK_ROUNDS} times", sent=True)
 
     async def read_resource(self, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
-        reply = await self.request("resources/read", {"uri": uri}, timeout=timeout, caller=caller)
-        if asks_for_input(reply.result):
-            raise BackendProtocol(f"{self._config.name} asks for input to read a resource", sent=True)
-        return {**as_object(reply.result), "contents": repair_contents(reply.result)}
+        replies = await self._in_rounds("resources/read", {"uri": uri}, timeout=timeout, caller=caller)
+        result = replies[-1].result
+        return {**as_object(result), "contents": repair_contents(result)}
 
     async def get_prompt(
         self, name: str, arguments: Json, *, timeout: float, caller: Caller = NOBODY
     ) -> Json:
         """A prompt of the backend, filled in: `{description, messages}`."""
         params: Json = {"name": name, "arguments": arguments}
-        reply = await self.request("prompts/get", params, timeout=timeout, caller=caller)
-        answer = as_object(reply.result)
+        replies = await self._in_rounds("prompts/get", params, timeout=timeout, caller=caller)
+        answer = as_object(replies[-1].result)
         return {key: answer[key] for key in ("description", "messages") if key in answer}
 
     async def list_offers(self, *, timeout: float) -> list[Offer]:

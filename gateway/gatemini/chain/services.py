@@ -28,7 +28,8 @@ from gatemini_sandbox.host import Sandbox
 Discovery = Callable[[str, Json, Listing], Awaitable[object]]
 """A discovery meta-tool by name, over what a principal finds, for `gatemini.search_tools(…)` inside a chain; raises GateminiError."""
 
-
+DOWN = ("starting", "stopped", "login_required")
+"""States of backends that may have listed no tools; using one starts it or says why it cannot be started."""
 REGISTRIES_KEPT = 64
 """Registries without the backends of other sessions, one for each session that is served at the same time."""
 
@@ -117,7 +118,7 @@ class ChainServices:
             if reachable and self.backends.state(backend) == "healthy":
                 with suppress(BackendError):
                     await self.backends.wait_ready(backend, time_left(backend))
-            if not reachable or self.backends.state(backend) not in ("starting", "stopped"):
+            if not reachable or self.backends.state(backend) not in DOWN:
                 return self.listing(who).registry.find(backend, spelled)  # its error names no hidden tool
             # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
             config = self.backends.config(backend)

@@ -85,6 +85,8 @@ class MetaTools:
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
+        if (door := self.chain.door) is not None and (why := door.limits.degraded()) is not None:
+            result["_meta"] = {**result.get("_meta", {}), "gatemini/state": {"degraded": why}}
         counted = name if name in META_TOOLS else UNKNOWN_TOOL
         self.tracker.record_answer(counted, max(processed, returned), returned, session.id)
         return result
