@@ -222,6 +222,22 @@ async def test_a_token_that_the_server_refuses_is_renewed_once(tmp_path: Path, p
         assert len(there.realm.grants("refresh_token")) == 1
 
 
+async def test_a_token_that_the_server_refuses_and_nothing_renews_is_sent_once_more_and_then_waits(
+    tmp_path: Path, places: Places
+) -> None:
+    places[0].refreshes = False
+    async with gate(tmp_path, places) as there:
+        login = await there.log_in()
+        await healthy(there)
+        there.realm.tokens.clear()
+        sent = there.server.bearers.count(login.access_token)
+        assert "gatemini login web" in await there.call()
+        assert there.state == "login_required"
+        await there.log_in()
+        await healthy(there)
+        assert there.server.bearers.count(login.access_token) <= sent + 2
+
+
 async def test_while_the_issuer_is_down_calls_go_on_and_the_login_stays(
     tmp_path: Path, places: Places
 ) -> None:
@@ -352,7 +368,7 @@ async def test_a_token_without_a_refresh_token_that_the_server_refuses_needs_a_p
     tmp_path: Path, places: Places
 ) -> None:
     async with gate(tmp_path, places) as there:
-        there.realm.gives_refresh_tokens = False
+        there.realm.refreshes = False
         await there.log_in()
         await healthy(there)
         there.realm.tokens.clear()
