@@ -235,7 +235,7 @@ class Manager(BackendTable):
     ) -> Backend:
         permitted = self.permitted if dynamic else None
         who, session = (session or "", None) if config.is_per_user else ("", session)
-        login = self._logins.of(config, who) if self._logins is not None else None
+        login = self.logins.of(config, who) if self.logins is not None else None
 
         def open_link_of(c: BackendConfig) -> OpenLink:
             return opener(c, self._children, self._prerequisites, permitted, login)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gatemini.config.load import Loaded
     from gatemini.config.model.schema import BackendConfig
 
+MOST_LOGINS = 2
+"""A server may want another login once it has seen the first one: more scopes, or another issuer."""
 TRY_SECONDS = 60.0
 """How long connecting may take, before and after the login."""
 
@@ -138,9 +140,11 @@ async def _log_in(config: BackendConfig, logins: Logins, person: Terminal, *, ag
     credentials = _credentials(config, logins)
     try:
         tools = await _tools(config, logins)
-        if again or tools is None:
+        for _ in range(MOST_LOGINS):
+            if tools is not None and not again:
+                break
             await log_in(credentials, person)
-            tools = await _tools(config, logins)
+            tools, again = await _tools(config, logins), False
         await credentials.follow(now=True)
     except (OAuthError, GateminiError) as error:
         return {"backend": config.name, "ok": False, "text": error.message}

@@ -19,13 +19,20 @@ import msgspec
 from mcp.client.auth.utils import issuers_match, union_scopes
 
 from gatemini.backends.oauth.discovery import Challenge, challenge_of, discover
-from gatemini.backends.oauth.grants import refreshed, unattended
+from gatemini.backends.oauth.grants import exchanged, refreshed, unattended
 from gatemini.backends.oauth.interface import Hide, TokenSource
 from gatemini.backends.oauth.record import Kept, Login
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError
 from gatemini.backends.oauth.vault import Vault, key_of
 from gatemini.config.model.backend import UNATTENDED, BackendConfig, BackendOAuth
-from gatemini.errors import BackendError, BackendUnreachable, ConfigError, LoginRequired, StateUnavailable
+from gatemini.errors import (
+    BackendError,
+    BackendProtocol,
+    BackendUnreachable,
+    ConfigError,
+    LoginRequired,
+    StateUnavailable,
+)
 from gatemini.model import Json
 
 FOLLOW_SECONDS = 0.5
@@ -42,12 +49,22 @@ class Credentials(TokenSource):
     """The login of one backend for one principal."""
 
     def __init__(
-        self, config: BackendConfig, oauth: BackendOAuth, vault: Vault, hide: Hide, who: str = ""
+        self,
+        config: BackendConfig,
+        oauth: BackendOAuth,
+        vault: Vault,
+        hide: Hide,
+        who: str = "",
+        subject: Callable[[str], str | None] = lambda who: None,
     ) -> None:
         self.name = config.name
         self.url = str(config.url)
         self.oauth = oauth
         self.key = key_of(config.name, self.url, who)
+        self._who = who
+        self._subject = subject
+        """Finds the token with which a principal has logged in here."""
+        self._shown = f"token of {self.name}{f' {self.key[-6:]}' if who else ''}"
         self._for = f" --principal '{who}'" if who else ""
         self._vault = vault
         self._hide = hide
@@ -76,7 +93,7 @@ class Credentials(TokenSource):
         login = self.login
         if login is None:
             return None
-        renewable = login.refresh_token is not None or self.oauth.flow in UNATTENDED
+        renewable = login.refresh_token is not None or self._is_unattended
         until = None if login.expires is None else datetime.fromtimestamp(login.expires, UTC)
         expires = None if until is None else until.isoformat(timespec="seconds")
         return {"expires": expires, "renewable": renewable, "scope": login.scope}
@@ -115,12 +132,14 @@ class Credentials(TokenSource):
         if self.login is not None and self.login.access_token != token:
             return attempt < ATTEMPTS
         if attempt >= ATTEMPTS:
-            if challenge.wants_more or self.oauth.flow in UNATTENDED:
+            if challenge.wants_more or self._is_unattended:
                 return False
             await self._forget_tokens(challenge)
             raise await self.required(challenge, "the server refuses a token that was just made")
         if challenge.wants_more and self.login is not None:
             more = union_scopes(self.login.scope, challenge.scope)
+            if more == self.login.scope:
+                return False  # another login would bring the same scopes
             challenge = msgspec.structs.replace(challenge, scope=more)
         await self._obtained(tasks, challenge, token)
         return True
@@ -183,6 +202,8 @@ class Credentials(TokenSource):
                 return
             if challenge == Challenge() and login is not None and login.refresh_token is not None:
                 await self._refresh(login, challenge)
+            elif self._exchanges:
+                await self._keep(Kept(await self._exchange(challenge)))
             elif self.oauth.flow in UNATTENDED:
                 authority = await discover(self.url, challenge)
                 await self._keep(Kept(await unattended(self.oauth, authority, challenge, self._kept.login)))
@@ -199,6 +220,26 @@ class Credentials(TokenSource):
                     await self._forget_tokens(challenge)
                     raise await self.required(challenge, f"its issuer is {authority.name} now")
                 await self._refresh(login, challenge)
+
+    @property
+    def _is_unattended(self) -> bool:
+        return self.oauth.flow in UNATTENDED or self._exchanges
+
+    @property
+    def _exchanges(self) -> bool:
+        """Whether the login is made from the token with which a client has logged in here."""
+        return self._who != "" and self.oauth.exchange is not None
+
+    async def _exchange(self, challenge: Challenge) -> Login:
+        subject = self._subject(self._who)
+        if subject is None:
+            raise BackendProtocol(
+                f"{self.name} gets a token for that of its client, and this client has logged in without one that "
+                "an issuer could exchange"
+            )
+        self._hide(f"{self._shown}'s client", [subject])
+        authority = await discover(self.url, challenge)
+        return await exchanged(self.oauth, authority, challenge, self._kept.login, subject)
 
     async def _refresh(self, login: Login, challenge: Challenge) -> None:
         try:
@@ -251,7 +292,7 @@ class Credentials(TokenSource):
     def _take(self, kept: Kept, version: object) -> None:
         before = self._kept.login.secrets if self._kept.login is not None else []
         new = kept.login.secrets if kept.login is not None else []
-        self._hide(f"token of {self.name}", [*new, *before])
+        self._hide(self._shown, [*new, *before])
         self._kept, self._version = kept, version
         self._renew_at = kept.login.renew_time() if kept.login is not None else None
         self.changed.set()

@@ -189,6 +189,8 @@ class BackendOAuth(Strict):
     """Sent as `audience`, for issuers that want one."""
     per_user: bool = False
     """A login, and a connection, for each principal of HTTP clients; the one of `gatemini login` lists the tools."""
+    exchange: Literal["access_token", "jwt"] | None = None
+    """Get a principal's token for its own one (RFC 8693), which the issuer is sent as this type; implies `per_user`."""
 
     @model_validator(mode="after")
     def _complete(self) -> BackendOAuth:
@@ -271,7 +273,7 @@ class BackendConfig(Strict):
     @property
     def is_per_user(self) -> bool:
         """Whether each principal has a login of its own."""
-        return self.oauth is not None and self.oauth.per_user
+        return self.oauth is not None and (self.oauth.per_user or self.oauth.exchange is not None)
 
     @model_validator(mode="before")
     @classmethod
