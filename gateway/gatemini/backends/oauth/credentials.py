@@ -39,6 +39,7 @@ FOLLOW_SECONDS = 0.5
 """How often it is looked whether another process has changed the stored login."""
 AGAIN_SECONDS = 15.0
 """After a renewal ahead of time that failed, the next one begins so much later."""
+NOBODY = "nobody is logged in"
 ATTEMPTS = 2
 """How often a request is sent with different tokens."""
 
@@ -73,6 +74,7 @@ class Credentials(TokenSource):
         self._looked = 0.0
         self._renew_at: float | None = None
         self._renewal: _Renewal | None = None
+        self._why = NOBODY
         self._lacking = ""
         """The token with which only a person could go on."""
         self.changed = anyio.Event()
@@ -134,8 +136,7 @@ class Credentials(TokenSource):
         if attempt >= ATTEMPTS:
             if challenge.wants_more or self._is_unattended:
                 return False
-            await self._forget_tokens(challenge)
-            raise await self.required(challenge, "the server refuses a token that was just made")
+            raise await self._refused_again(challenge, token)
         if challenge.wants_more and self.login is not None:
             more = union_scopes(self.login.scope, challenge.scope)
             if more == self.login.scope:
@@ -144,8 +145,22 @@ class Credentials(TokenSource):
         await self._obtained(tasks, challenge, token)
         return True
 
+    async def _refused_again(self, challenge: Challenge, token: str | None) -> BackendError:
+        try:
+            async with self._vault.turn(self.key):
+                await self.follow(now=True)
+                why = "the server refuses a token that was just made"
+                if self.login is not None and self.login.access_token == token:
+                    await self._forget_tokens(challenge, why)
+                return await self.required(challenge, why)
+        except StateUnavailable as error:
+            return BackendUnreachable(f"{self.name}: no token: {error.message}")
+
     async def required(self, challenge: Challenge, why: str) -> LoginRequired:
-        """The error for what only a person can do; the challenge is kept for the command that does it."""
+        """The error for what only a person can do; the challenge is kept for the command that does it.
+
+        To be called in one's turn: what is stored is replaced.
+        """
         if challenge != self._kept.challenge and challenge != Challenge():
             await self._keep(msgspec.structs.replace(self._kept, challenge=challenge))
         self._lacking = self.login.access_token if self.login is not None else ""
@@ -208,17 +223,17 @@ class Credentials(TokenSource):
                 authority = await discover(self.url, challenge)
                 await self._keep(Kept(await unattended(self.oauth, authority, challenge, self._kept.login)))
             elif login is None:
-                raise await self.required(challenge, "nobody is logged in")
+                raise await self.required(challenge, self._why)
             elif challenge.wants_more:
                 raise await self.required(challenge, f"the present one has {login.scope or 'none'}")
             elif login.refresh_token is None:
-                await self._forget_tokens(challenge)
-                raise await self.required(challenge, "its token has ended, and cannot be renewed")
+                await self._forget_tokens(challenge, "its token has ended, and cannot be renewed")
+                raise await self.required(challenge, self._why)
             else:
                 authority = await discover(self.url, challenge)
                 if not issuers_match(authority.name, login.issuer):
-                    await self._forget_tokens(challenge)
-                    raise await self.required(challenge, f"its issuer is {authority.name} now")
+                    await self._forget_tokens(challenge, f"its issuer is {authority.name} now")
+                    raise await self.required(challenge, self._why)
                 await self._refresh(login, challenge)
 
     @property
@@ -249,11 +264,12 @@ class Credentials(TokenSource):
         except OAuthError as error:
             if error.code not in ("invalid_grant", "invalid_client", "unauthorized_client"):
                 raise
-            await self._forget_tokens(challenge)
-            raise await self.required(challenge, f"its login has ended ({error.code})") from error
+            await self._forget_tokens(challenge, f"its login has ended ({error.code})")
+            raise await self.required(challenge, self._why) from error
         await self._keep(Kept(renewed))  # before the first use: the old refresh token may not count any more
 
-    async def _forget_tokens(self, challenge: Challenge) -> None:
+    async def _forget_tokens(self, challenge: Challenge, why: str) -> None:
+        self._why = why
         login = self._kept.login
         await self._keep(Kept(login.without_tokens() if login is not None else None, challenge))
 
@@ -294,6 +310,8 @@ class Credentials(TokenSource):
         new = kept.login.secrets if kept.login is not None else []
         self._hide(self._shown, [*new, *before])
         self._kept, self._version = kept, version
+        if self.login is not None:
+            self._why = NOBODY
         self._renew_at = kept.login.renew_time() if kept.login is not None else None
         self.changed.set()
         self.changed = anyio.Event()

@@ -25,10 +25,10 @@ async def granted(config: BackendOAuth, login: Login, form: dict[str, str], aske
 
 
 async def begun(
-    config: BackendOAuth, authority: Authority, before: Login | None, redirects: tuple[str, ...] = ()
+    config: BackendOAuth, authority: Authority, before: Login | None, redirect: str | None = None
 ) -> Login:
     """A login without tokens yet: the client and the addresses of its issuer."""
-    client = await client_of(config, authority, before, redirects)
+    client = await client_of(config, authority, before, redirect)
     return Login(
         issuer=authority.name,
         token_endpoint=authority.token_endpoint,
