@@ -134,7 +134,8 @@ class Credentials(TokenSource):
         if self.login is not None and self.login.access_token != token:
             return attempt < ATTEMPTS
         if attempt >= ATTEMPTS:
-            if challenge.wants_more or self._is_unattended:
+            says_so = "www-authenticate" in response.headers  # else it may be about the session
+            if challenge.wants_more or self._is_unattended or not says_so:
                 return False
             raise await self._refused_again(challenge, token)
         if challenge.wants_more and self.login is not None:
