@@ -16,7 +16,10 @@ import pytest
 from fixtures.daemons import LEDGER
 from fixtures.http_gateway import Served, result, served, text, until
 from fixtures.redis_server import RedisServer, redis_server
+from gatemini.daemon import console
+from gatemini.daemon.hello import Hello
 from gatemini.http.auth import tokens
+from gatemini.http.control import answer_control
 
 __all__ = ["redis_server"]
 pytestmark = pytest.mark.anyio
@@ -190,3 +193,41 @@ async def test_while_the_store_is_down_degrade_serves_with_local_limits_and_says
         await start(redis_server, gateway)
         answer = await gateway.chain("return 1;", headers=headers)
         assert "gatemini/state" not in answer["_meta"], json.dumps(answer["_meta"])
+
+
+ASK = {"rules": [{"tools": ["ledger.write"], "action": "ask", "ask": {"via": ["console"]}}]}
+
+
+async def test_a_console_at_one_replica_decides_what_another_asks(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    async with (
+        replica(tmp_path / "one", redis_server, policy=ASK) as one,
+        replica(tmp_path / "two", redis_server, policy=ASK) as two,
+    ):
+        for each in (one, two):
+            each.server.app.approvals.console = True
+        listed = Hello(gatemini=1, control=console.LIST)
+
+        async def command(at: Served, hello: Hello) -> dict[str, Any]:
+            return await answer_control(at.server, "", hello)
+
+        def decision(ident: str, digest: str, granted: bool) -> Hello:
+            given = {"id": ident, "arguments_sha256": digest, "granted": granted}
+            return Hello(gatemini=1, control=console.DECIDE, arguments=given)
+
+        pending = await one.chain(WRITE, session="s")
+        assert "ApprovalPending" in text(pending)
+        [row] = (await command(two, listed))["approvals"]
+        assert [each["id"] for each in (await command(one, listed))["approvals"]] == [row["id"]]
+        wrong = await command(two, decision(row["id"], "0" * 64, True))
+        assert "is for other arguments" in wrong["error"]
+        unknown = await command(two, decision("apr_0000000000000000", row["arguments_sha256"], True))
+        assert "there is no open approval" in unknown["error"]
+        granted = await command(two, decision(row["id"], row["arguments_sha256"], True))
+        assert granted["approval"]["state"] in ("granted", "used")
+        assert (await command(two, listed))["approvals"] == []
+        # Anybody of the replicas may get the call when it is sent again; one of two calls has the grant.
+        answers = [await at.chain(WRITE, session="s") for at in (two, one)]
+        assert [each["isError"] for each in answers] == [False, True]
+        assert (tmp_path / "two" / "ledger").read_text().split() == ["x"]
