@@ -164,7 +164,7 @@ class PolicyConfig(Strict):
     """Glob over `backend.tool` → hints that replace its own."""
     budgets: BudgetConfig = BudgetConfig()
     """The most that one session may call."""
-    pins: PinsMode = "off"
+    pins: PinsMode = "warn"
     """Whether servers are compared with `gatemini.lock.yaml`: not, with a warning, or what is not approved is withheld."""
     pin_executables: bool = False
     """Pin the program of a command too, and the files among its arguments, by their hash."""

@@ -130,7 +130,7 @@ class Approvals:
 
         `alone`: grants of other replicas are left out.
         """
-        subject = Subject.of(facts, revision)
+        subject = Subject.of(facts, revision, decision.rule)
         if (grant := self.store.use(subject)) is not None:
             self._record("used", grant)
             return
