@@ -284,10 +284,10 @@ class Door:
         grant, limits = facts.who.grant, self.limits
         if not limits.shared and (grant is None or not grant.budgets):
             return
+        if facts.backend == COMPOSITE_BACKEND:  # it is limited by the calls that it makes
+            return
         if self.audit is not None and limits.store.problem is not None and not facts.hints.read_only:
             limits.refused(facts, "it may change something, which the audit log of this gateway records")
-        if facts.backend == COMPOSITE_BACKEND:
-            return
         refusal = await limits.take(facts, self.budgets)
         if refusal is None and limits.shared and self.rules.of_session:
             decision = self.judge(facts)  # another replica may have counted a call since
