@@ -16,6 +16,7 @@ import pytest
 from fixtures.daemons import LEDGER
 from fixtures.http_gateway import Served, result, served, text, until
 from fixtures.redis_server import RedisServer, redis_server
+from fixtures.replicas import cluster
 from gatemini.daemon import console
 from gatemini.daemon.hello import Hello
 from gatemini.http.auth import tokens
@@ -231,3 +232,28 @@ async def test_a_console_at_one_replica_decides_what_another_asks(
         answers = [await at.chain(WRITE, session="s") for at in (two, one)]
         assert [each["isError"] for each in answers] == [False, True]
         assert (tmp_path / "two" / "ledger").read_text().split() == ["x"]
+
+
+@pytest.mark.long
+async def test_the_rate_of_a_client_is_exact_over_replicas_that_are_processes(tmp_path: Path) -> None:
+    limit, headers = 200, bearer(tmp_path, "ci-1")[0]
+    http = section(**{"ci-*": {"calls_per_minute": limit}})
+    http["auth"] = {"tokens": {"file": str(tmp_path / "tokens.yaml")}}
+    with cluster(tmp_path, 2, http=http) as replicas:
+        admitted = 0
+        async with replicas.at() as gateway:
+            start = anyio.current_time()
+
+            async def calls(client: int) -> None:
+                nonlocal admitted
+                for _ in range(30):
+                    found = await gateway.chain(LOOK, session=f"s{client}", headers=headers)
+                    assert not found["isError"] or "calls a minute" in text(found)
+                    admitted += not found["isError"]
+
+            async with anyio.create_task_group() as tasks:
+                for client in range(8):
+                    tasks.start_soon(calls, client)
+        came_back = (anyio.current_time() - start) * limit / 60
+        assert limit - 1 <= admitted <= limit * 1.01 + came_back
+        assert min(replicas.requests()) > 50
