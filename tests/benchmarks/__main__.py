@@ -51,6 +51,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "journals": journals.journals,
     "http": http.over_http,
     "replicas": replicas.replicas,
+    "http_sessions": http.idle_sessions,
     "large": large.large,
     "waits": waits.waits,
     "internal": guests.internal,

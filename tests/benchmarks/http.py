@@ -20,12 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import psutil
 from tests.benchmarks.contestants import PLAIN_SERVER, ROOT, stdio_backend
 from tests.benchmarks.gateway import ONE, PYTHON_ONE, SHORT
-from tests.benchmarks.measure import Outcome, Ratio, Run, take_turns
+from tests.benchmarks.measure import Figure, Outcome, Ratio, Run, take_turns
 
 RIVALS = ROOT / "tests" / "benchmarks" / "http_rivals.py"
 START_SECONDS = 60.0
+SESSIONS, SETTLED_SESSIONS = 2000, 100
+MOST_KIB = 60
 AT_ONCE = 8
 """Clients of the throughput; each has a connection of its own."""
 EACH = 10
@@ -78,8 +81,8 @@ class HttpClient:
 
 
 @contextmanager
-def contestant(words: list[str], port: int, *, modern: bool) -> Iterator[list[HttpClient]]:
-    """Clients of a server that this command starts on the port."""
+def listening_process(words: list[str], port: int) -> Iterator[int]:
+    """The id of a server that this command starts on the port."""
     process = subprocess.Popen(
         [sys.executable, "-P", *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -89,10 +92,17 @@ def contestant(words: list[str], port: int, *, modern: bool) -> Iterator[list[Ht
             if time.monotonic() > until or process.poll() is not None:
                 raise RuntimeError(f"{words} does not listen")
             time.sleep(0.05)
-        yield [HttpClient(port, modern=modern) for _ in range(AT_ONCE)]
+        yield process.pid
     finally:
         process.terminate()
         process.wait(60)
+
+
+@contextmanager
+def contestant(words: list[str], port: int, *, modern: bool) -> Iterator[list[HttpClient]]:
+    """Clients of a server that this command starts on the port."""
+    with listening_process(words, port):
+        yield [HttpClient(port, modern=modern) for _ in range(AT_ONCE)]
 
 
 def free_port() -> int:
@@ -148,3 +158,29 @@ def over_http(rounds: int) -> Outcome:
         Ratio("http", "chains a second / code mode's", round(rival / script, 2), ">= 3", rival / script >= 3),
     )
     return Outcome((*figures.values(), *crowds.values()), ratios)
+
+
+def idle_sessions(rounds: int) -> Outcome:
+    """What one more idle session of the handshake eras takes of memory."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.yaml"
+        backends = {"demo": stdio_backend(PLAIN_SERVER)}
+        config.write_text(json.dumps({"cache_path": f"{folder}/cache.json", "backends": backends}))
+        serve = ["-m", "gatemini", "serve", "--http", f"127.0.0.1:{port}", "-c", str(config)]
+        with listening_process(serve, port) as pid:
+            for _ in range(SETTLED_SESSIONS):
+                HttpClient(port, modern=False)
+            before = psutil.Process(pid).memory_full_info().pss
+            for _ in range(SESSIONS):
+                HttpClient(port, modern=False)
+            each = (psutil.Process(pid).memory_full_info().pss - before) / SESSIONS / 1024
+    figure = Figure("http_sessions", "KiB of an idle session", each, each, each, 1)
+    return Outcome(
+        (figure,),
+        (
+            Ratio(
+                "http_sessions", "KiB of an idle session", round(each, 1), f"<= {MOST_KIB}", each <= MOST_KIB
+            ),
+        ),
+    )

@@ -26,6 +26,7 @@ class BodyRefused(Exception):
 class Envelope(msgspec.Struct):
     """The members of a JSON-RPC message that decide how it is served; the SDK reads and checks all of it."""
 
+    jsonrpc: Any = None
     id: Any = None
     method: Any = None
     params: Any = None

@@ -197,6 +197,9 @@ class Endpoint:
                 raise NotHere
             assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
             body = self._retries.resumed(key, call.body)
+            call.short = body is call.body and session.shortcut.takes(call.scope, call.envelope)
+            if not call.short:
+                session.shortcut.forget()
             exchange = Exchange(call.scope, body, partial(self._abandoned, call, session))
             self._retries.begin(key, exchange)
             self._tasks.start_soon(self._run, exchange, call, session, key)
@@ -222,7 +225,10 @@ class Endpoint:
                 found = await self._routing.here(call, session, exchange, key, receive, send)
                 if found is None:
                     return
-                receive = found
+                call.short, receive = call.short and found is receive, found
+            if call.short:
+                await session.shortcut.serve(call.envelope, send)
+                return
             new = "" if self._shared is None or session.known else self._shared.new_id()
             with self._manager.serving(session.server, new):
                 await self._manager.handle_request(scope, receive, self._noting_id(call, session, send))
@@ -289,6 +295,7 @@ class Endpoint:
     async def _pass(self, call: Call, session: HttpSession, receive: Receive, send: Send) -> None:
         """Let the SDK serve a request whose connection is all there is of it."""
         status = 0
+        session.shortcut.forget()
         begun = ended = False
         unread = [call.body] if call.scope["method"] == "POST" else []
 

@@ -66,6 +66,8 @@ class Call:
     """Whether it stands for itself: of 2026-07-28, or where no sessions are kept of the eras before."""
     forwarded: bool = False
     """Whether another replica has got it from its client."""
+    short: bool = False
+    """Whether it is answered without the SDK."""
 
     @property
     def answers(self) -> object:

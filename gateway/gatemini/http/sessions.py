@@ -22,9 +22,11 @@ from mcp.server.lowlevel import Server
 
 from gatemini.daemon.sessions.kept_sessions import KeptSessions
 from gatemini.daemon.sessions.seal import seal_for
+from gatemini.http.shortcut import Shortcut
 from gatemini.policy.principal import Principal
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.mcp_server import build_server
+from gatemini.protocol.subscriptions import Feed
 from gatemini.proxy.places import Place
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class HttpSession:
     session: Session
     surface: Surface
     server: Server[Any]
+    shortcut: Shortcut
+    feed: Feed
     keyed: bool
     """Whether its client has named it, so that no other client shares it."""
     kept: bool
@@ -65,7 +69,7 @@ class HttpSession:
     """Request in flight → the id of the chain that it is to start, which other replicas know already."""
     end_stream: Callable[[], None] | None = None
     """Ends the stream of notifications of the handshake eras, while it is open here."""
-    ended: anyio.Event = field(default_factory=anyio.Event)
+    ended: bool = False
 
     @property
     def known(self) -> bool:
@@ -166,24 +170,23 @@ class HttpSessions:
         if self._share is not None:
             self._share(session)
         surface = self._app.surface(session)
-        made = HttpSession((principal.id, key), session, surface, build_server(surface), keyed, kept)
+        shortcut = Shortcut(surface, streams=self._app.loaded.config.http.response == "sse")
+        feed = Feed(surface)
+        server = build_server(surface, shortcut, feed)
+        made = HttpSession((principal.id, key), session, surface, server, shortcut, feed, keyed, kept)
         if keyed:
             surface.on_chain, surface.planned_chain = made.chains.__setitem__, made.planned.get
-        self._tasks.start_soon(self._live, made)
+        feed.begin(self._tasks)
         return made
-
-    async def _live(self, session: HttpSession) -> None:
-        """Run what belongs to a session as long as it lives: its notifications."""
-        async with session.server.lifespan(session.server):
-            await session.ended.wait()
 
     def end(self, session: HttpSession) -> None:
         """End a session: its client has left, or nobody has used it for long."""
         if self._by_key.get(session.key) is session:
             del self._by_key[session.key]
         self._by_id.pop(session.ident, None)
-        if not session.ended.is_set():
-            session.ended.set()
+        if not session.ended:
+            session.ended = True
+            session.feed.end()
             session.session.journals.leave()
             if self._tasks is not None and session.kept and self._kept is not None:
                 self._tasks.start_soon(self._forget, session.key, self._kept)

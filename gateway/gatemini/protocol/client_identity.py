@@ -32,6 +32,8 @@ class Acquaintance:
         self._greet = greet
         """Called once a client has finished its handshake."""
         self._initialized = anyio.Event()
+        self._client: ServerSession | None = None
+        """Reaches the client outside of its requests; the one of its last message, which holds all of that message."""
         self._seen: types.ClientCapabilities | None = None
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -39,11 +41,12 @@ class Acquaintance:
             result = await call_next(ctx)
             # Parsed as the SDK does, which stores the parameters only after this.
             params = types.InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
-            self._initialized = anyio.Event()
+            self._initialized, self._client = anyio.Event(), ctx.session
             self._know(ctx, params.capabilities, params.client_info.name)
             return result
         if ctx.method == "notifications/initialized":
             self._initialized.set()
+            self._client = ctx.session
             result = await call_next(ctx)
             self._greet(ctx.session)
             return result
@@ -65,18 +68,18 @@ class Acquaintance:
         version = ctx.protocol_version
         can = can_be_asked(capabilities, version)
         modern = version in MODERN_PROTOCOL_VERSIONS
-        self._surface.learn_client(can, None if modern else self._asks(ctx, can, version))
+        self._surface.learn_client(can, None if modern else self._asks(can, version))
 
-    def _asks(self, ctx: Context, can: Json, version: str) -> AskFn:
-        ask = self._surface.redacted(asks_now(ctx.session, can, version, shared=self._surface.parking.shared))
+    def _asks(self, can: Json, version: str) -> AskFn:
         initialized = self._initialized
 
         async def once_initialized(method: str, params: Json) -> Json:
             with anyio.move_on_after(INITIALIZED_SECONDS):
                 await initialized.wait()
-            if not initialized.is_set():
+            if not initialized.is_set() or self._client is None:
                 raise RpcError(INTERNAL_ERROR, "the client has not finished its handshake")
-            return await ask(method, params)
+            ask = asks_now(self._client, can, version, shared=self._surface.parking.shared)
+            return await self._surface.redacted(ask)(method, params)
 
         return once_initialized
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import mcp_types as types
@@ -28,7 +28,6 @@ from gatemini.protocol.asking import call_and_ask, state_boundary
 from gatemini.protocol.client_identity import Acquaintance
 from gatemini.protocol.counting import AnswerCount
 from gatemini.protocol.relay import Relay, drop, progress_token, wanted_level
-from gatemini.protocol.stdio.shortcut import Shortcut
 from gatemini.protocol.subscriptions import Feed
 from gatemini.protocol.surface import Surface
 from gatemini.protocol.tool_arguments import parsed_json
@@ -47,12 +46,19 @@ _NOTIFICATIONS: dict[str, type[types.ServerNotification]] = {
 Context = ServerRequestContext[Any, Any]
 
 
-def build_server(surface: Surface, shortcut: Shortcut | None = None) -> Server[Any]:
+class Shortcut(Protocol):
+    """Serves calls without the SDK later on."""
+
+    def learn(self, context: Context, server_info: Json, /) -> None:
+        """Receives each `tools/call` that the SDK serves, and what answers say of the server."""
+
+
+def build_server(surface: Surface, shortcut: Shortcut | None = None, feed: Feed | None = None) -> Server[Any]:
     """Return an SDK server for one client session, which translates between the SDK and `surface`.
 
-    `shortcut` may serve calls without it later on, where the client is on a pair of pipes.
+    `feed` notifies of changes; one that is not given lives as long as the server's lifespan.
     """
-    feed = Feed(surface)
+    feed = feed or Feed(surface)
     handlers = _Handlers(surface, feed)
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
@@ -97,8 +103,9 @@ def build_server(surface: Surface, shortcut: Shortcut | None = None) -> Server[A
 @asynccontextmanager
 async def _notifying(feed: Feed) -> AsyncIterator[None]:
     async with anyio.create_task_group() as group:
-        group.start_soon(feed.run)
+        feed.begin(group)
         yield
+        feed.end()
         group.cancel_scope.cancel()
 
 

@@ -7,6 +7,7 @@ an address depends on. Bursts become one message.
 
 from __future__ import annotations
 
+import contextvars
 import logging
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import anyio
+import anyio.abc
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
@@ -78,7 +80,7 @@ def scope_of(uri: str) -> Scope:
 
 
 class Feed:
-    """One connection's subscriptions, and the task (`run`) that serves them."""
+    """One connection's subscriptions. It has a task only while there is something to send: most sessions are idle."""
 
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
@@ -91,7 +93,20 @@ class Feed:
         self._streams = ListenHandler(self._bus, max_subscriptions=MAX_STREAMS)
         self._touched: dict[str, None] = {}
         self._listed = False
-        self._dirty = anyio.Event()
+        self._sending: anyio.CancelScope | None = None
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    def begin(self, tasks: anyio.abc.TaskGroup) -> None:
+        """Notify of changes from now on, in tasks of this group."""
+        self._tasks = tasks
+        self._surface.changes.listen(self._note, "tools", "state")
+
+    def end(self) -> None:
+        """Notify of nothing any more."""
+        self._tasks = None
+        self._surface.changes.leave(self._note, "tools", "state", "calls")
+        if self._sending is not None:
+            self._sending.cancel()
 
     # ---- requests of the client -------------------------------------------------------------------------
 
@@ -140,6 +155,9 @@ class Feed:
                     hint="unsubscribe from some, or subscribe to gatemini://tools instead",
                 )
             self._scopes[uri] = scope_of(uri)
+            # Every call of every client is such a change: a thousand idle sessions must not hear of it.
+            if self._tasks is not None:
+                self._surface.changes.listen(self._note, "calls")
         self._holders[uri] += 1
 
     def _release(self, uri: str) -> None:
@@ -147,35 +165,32 @@ class Feed:
         if self._holders[uri] <= 0:
             del self._holders[uri]
             self._scopes.pop(uri, None)
+            if not self._scopes:
+                self._surface.changes.leave(self._note, "calls")
 
     # ---- what is sent ---------------------------------------------------------------------------------
 
-    async def run(self) -> None:
-        """Send notifications until cancelled."""
-        stop = self._surface.changes.listen(self._note)
-        try:
-            while True:
-                await self._dirty.wait()
+    async def _send_changes(self, scope: anyio.CancelScope) -> None:
+        with scope:
+            while self._listed or self._touched:
                 await anyio.sleep(SETTLE_SECONDS)
-                self._dirty = anyio.Event()
                 listed, self._listed = self._listed, False
                 touched, self._touched = self._touched, {}
                 with anyio.move_on_after(NOTIFY_SECONDS):
                     await self._notify(listed, list(touched))
-        finally:
-            stop()
+        self._sending = None
 
     def _note(self, kind: Kind, backend: str | None) -> None:
-        if kind == "calls" and not self._scopes:
-            return  # this runs for every call: return early for clients without subscriptions
         if self._surface.hides(backend):
             return
         self._listed = self._listed or kind == "tools"
         self._touched.update(
             (uri, None) for uri, scope in self._scopes.items() if scope.touched(kind, backend)
         )
-        if self._listed or self._touched:
-            self._dirty.set()
+        if (self._listed or self._touched) and self._sending is None and self._tasks is not None:
+            self._sending = anyio.CancelScope()
+            # Not in the context of the request that caused the change, which may be another client's.
+            contextvars.Context().run(self._tasks.start_soon, self._send_changes, self._sending)
 
     async def _notify(self, listed: bool, touched: list[str]) -> None:
         if listed:

@@ -14,13 +14,17 @@ class Changes:
     """The change notifications of one gateway."""
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = []
+        self._listeners: dict[Kind, dict[Listener, None]] = {"tools": {}, "state": {}, "calls": {}}
 
-    def listen(self, callback: Listener) -> Callable[[], None]:
-        """Call `callback` after every change, until the returned function is called."""
-        self._listeners.append(callback)
-        return lambda: self._listeners.remove(callback) if callback in self._listeners else None
+    def listen(self, callback: Listener, *kinds: Kind) -> None:
+        """Call `callback` after every change of these kinds, until it leaves."""
+        for kind in kinds:
+            self._listeners[kind][callback] = None
+
+    def leave(self, callback: Listener, *kinds: Kind) -> None:
+        for kind in kinds:
+            self._listeners[kind].pop(callback, None)
 
     def tell(self, kind: Kind, backend: str | None = None) -> None:
-        for listener in self._listeners.copy():
+        for listener in list(self._listeners[kind]):
             listener(kind, backend)

@@ -1,4 +1,4 @@
-"""Changes at one replica, told to the clients of all: a client's stream of notifications is at one, its requests at any."""
+"""Changes at one replica, announced to the clients of all: a client's stream of notifications is at one, its requests at any."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Change(msgspec.Struct, array_like=True, frozen=True):
     backend: str | None
 
 
-class Told(msgspec.Struct, array_like=True):
+class Announced(msgspec.Struct, array_like=True):
     """Changes at one replica."""
 
     replica: str
@@ -30,7 +30,7 @@ class Told(msgspec.Struct, array_like=True):
 
 
 class SharedChanges:
-    """The changes of one replica and those of the others. Counts of calls are each replica's own, and are not told."""
+    """The changes of one replica and those of the others. Counts of calls are each replica's own, and not published."""
 
     def __init__(self, store: StateStore, replica: str, changes: Changes) -> None:
         self._store = store
@@ -41,48 +41,48 @@ class SharedChanges:
         self._repeating = False
 
     async def run(self) -> None:
-        """Tell and hear until cancelled."""
-        stop = self._changes.listen(self._note)
+        """Publish changes, and repeat those of the others, until cancelled."""
+        self._changes.listen(self._note, "tools", "state")
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._tell)
-                tasks.start_soon(self._hear)
+                tasks.start_soon(self._publish)
+                tasks.start_soon(self._receive)
         finally:
-            stop()
+            self._changes.leave(self._note, "tools", "state")
 
     def _note(self, kind: Kind, backend: str | None) -> None:
-        if kind != "calls" and not self._repeating:
+        if not self._repeating:
             self._new[Change(kind, backend)] = None
             self._some.set()
 
-    async def _tell(self) -> None:
+    async def _publish(self) -> None:
         while True:
             await self._some.wait()
             await anyio.sleep(GATHER_SECONDS)
             self._some = anyio.Event()
             new, self._new = list(self._new), {}
             try:
-                await self._store.publish(CHANNEL, msgspec.msgpack.encode(Told(self._replica, new)))
+                await self._store.publish(CHANNEL, msgspec.msgpack.encode(Announced(self._replica, new)))
             except StateUnavailable:
                 self._new = dict.fromkeys([*new, *self._new])
                 self._some.set()
                 await anyio.sleep(RETRY_SECONDS)
 
-    async def _hear(self) -> None:
+    async def _receive(self) -> None:
         while True:
             try:
                 async with self._store.listen(CHANNEL) as messages:
                     async for _, message in messages:
-                        self._repeat(msgspec.msgpack.decode(message, type=Told))
+                        self._repeat(msgspec.msgpack.decode(message, type=Announced))
             except StateUnavailable:
                 await anyio.sleep(RETRY_SECONDS)
 
-    def _repeat(self, told: Told) -> None:
-        if told.replica == self._replica:
+    def _repeat(self, announced: Announced) -> None:
+        if announced.replica == self._replica:
             return
         self._repeating = True
         try:
-            for change in told.changes:
+            for change in announced.changes:
                 self._changes.tell(change.kind, change.backend)
         finally:
             self._repeating = False

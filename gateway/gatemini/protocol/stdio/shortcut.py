@@ -9,10 +9,9 @@ sampling, roots), whose calls are answered in rounds.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,19 +19,13 @@ import anyio
 import anyio.abc
 import orjson
 from mcp.server.context import ServerRequestContext
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    PROTOCOL_VERSION_META_KEY,
-    SERVER_INFO_META_KEY,
-)
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, SERVER_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gatemini.backends.calls.callers import AskFn
 from gatemini.model import Json
 from gatemini.protocol.asking import asks_now
+from gatemini.protocol.plain_calls import CALL, PLAIN_PARAMS, Ident, envelope, failure, written
 from gatemini.protocol.questions.translation import can_be_asked
 from gatemini.protocol.relay import Relay, wanted_level
 from gatemini.protocol.stdio.line_writer import LineWriter
@@ -40,18 +33,10 @@ from gatemini.protocol.surface import Surface
 
 logger = logging.getLogger(__name__)
 
-ENVELOPE_KEYS = (PROTOCOL_VERSION_META_KEY, CLIENT_INFO_META_KEY, CLIENT_CAPABILITIES_META_KEY)
-"""What a request of the stateless era says of its client; one of the handshake era has none of them."""
-
-PLAIN_PARAMS = frozenset({"name", "arguments", "_meta"})
-
 ID_DIGITS = 20
 """Most digits of an id that is read as a number: what 64 bits hold."""
 
-CALL = "tools/call"
 CANCELLED = "notifications/cancelled"
-
-Ident = str | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +78,10 @@ class Shortcut:
         modern, can = version in MODERN_PROTOCOL_VERSIONS, can_be_asked(capabilities, version)
         if capabilities is None or (modern and can):
             return
-        envelope = _envelope((context.params or {}).get("_meta"))
-        if envelope == self._client and (modern, can) == (self._modern, self._can):
+        described = envelope((context.params or {}).get("_meta"))
+        if described == self._client and (modern, can) == (self._modern, self._can):
             return
-        self._client = envelope
+        self._client = described
         self._stamp = {SERVER_INFO_META_KEY: server_info} if modern else {}
         self._modern, self._can = modern, can
         # Not related to the call being served, which ends: on one pair of pipes that makes no difference.
@@ -144,7 +129,7 @@ class Shortcut:
         if not PLAIN_PARAMS.issuperset(params) or not isinstance(meta, dict | None):
             return None
         progress = meta.get("progressToken") if meta else None
-        if _envelope(meta) != self._client or not (progress is None or _is_ident(progress)):
+        if envelope(meta) != self._client or not (progress is None or _is_ident(progress)):
             return None
         level = wanted_level(self._surface.session, meta, modern=self._modern)
         return _Call(ident, name, arguments, progress, level, anyio.CancelScope())
@@ -162,7 +147,7 @@ class Shortcut:
                 answer = await self._answer(call)
         except anyio.get_cancelled_exc_class():
             # The connection is ending: a client that still reads must not wait for this answer.
-            self._send_now(_failure(call.ident, CONNECTION_CLOSED, "Connection closed"))
+            self._send_now(failure(call.ident, CONNECTION_CLOSED, "Connection closed"))
             raise
         finally:
             if self._open.get(_key(call.ident)) is call:
@@ -170,7 +155,7 @@ class Shortcut:
             if self.on_free is not None:
                 self.on_free()
         if not call.scope.cancel_called and self._lines is not None:  # a cancelled request gets no answer
-            await self._lines.send(_line(answer))
+            await self._lines.send(written(answer) + b"\n")
 
     async def _answer(self, call: _Call) -> Json:
         relay = Relay(
@@ -186,7 +171,7 @@ class Shortcut:
             result = await self._surface.call_tool(call.name, call.arguments, client)
         except Exception:
             logger.exception("%s failed", call.name)
-            return _failure(call.ident, INTERNAL_ERROR, "Internal server error")
+            return failure(call.ident, INTERNAL_ERROR, "Internal server error")
         finally:
             relay.drop_progress()
         if self._stamp:
@@ -202,12 +187,8 @@ class Shortcut:
         self._send_now({"jsonrpc": "2.0", "method": method, "params": params})
 
     def _send_now(self, message: Json) -> None:
-        if self._lines is not None and not self._lines.send_now(_line(message)):
+        if self._lines is not None and not self._lines.send_now(written(message) + b"\n"):
             logger.debug("dropped, since the client does not read: %s", message.get("method", "an error"))
-
-
-def _envelope(meta: Any) -> list[Any]:
-    return [meta.get(key) for key in ENVELOPE_KEYS] if isinstance(meta, Mapping) else [None] * 3
 
 
 def _is_ident(value: Any) -> bool:
@@ -220,14 +201,3 @@ def _key(ident: Ident) -> Ident:
     """
     number = isinstance(ident, str) and len(ident) <= ID_DIGITS and ident.isascii() and ident.isdigit()
     return int(ident) if number else ident
-
-
-def _failure(ident: Ident, code: int, text: str) -> Json:
-    return {"jsonrpc": "2.0", "id": ident, "error": {"code": code, "message": text}}
-
-
-def _line(message: Json) -> bytes:
-    try:
-        return orjson.dumps(message) + b"\n"
-    except TypeError:  # integers beyond 64 bits, lone surrogates
-        return json.dumps(message).encode() + b"\n"
