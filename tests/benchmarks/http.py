@@ -80,6 +80,11 @@ class HttpClient:
             raise RuntimeError(f"expected {expected!r}, got {body[:300]!r}")
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
 @contextmanager
 def listening_process(words: list[str], port: int) -> Iterator[int]:
     """The id of a server that this command starts on the port."""
@@ -88,7 +93,7 @@ def listening_process(words: list[str], port: int) -> Iterator[int]:
     )
     try:
         until = time.monotonic() + START_SECONDS
-        while socket.socket().connect_ex(("127.0.0.1", port)):
+        while not listens(port):
             if time.monotonic() > until or process.poll() is not None:
                 raise RuntimeError(f"{words} does not listen")
             time.sleep(0.05)
