@@ -10,7 +10,7 @@ import functools
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 
 from gatemini import demo
 from gatemini.backends.manager import Manager
+from gatemini.backends.oauth.logins import Logins
 from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
@@ -41,6 +42,7 @@ from gatemini.model import Json, Offer, Tool
 from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.audit.configured_log import kept_log, open_log
 from gatemini.policy.door import Door, door_of
+from gatemini.policy.limits.shared import SharedLimits
 from gatemini.policy.principal import Principal, local
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
@@ -65,6 +67,7 @@ from gatemini.upkeep.pinning import Pinning
 from gatemini.upkeep.problems import config_problems
 from gatemini.upkeep.readiness import Readiness
 from gatemini.upkeep.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
+from gatemini.upkeep.shared_usage import SharedUsage
 from gatemini.upkeep.slow_secrets import Awaited
 
 logger = logging.getLogger(__name__)
@@ -75,6 +78,9 @@ CLOSING_SECONDS = 15.0
 
 class App:
     """One running gateway. Made by `open`."""
+
+    reload_problem: str | None = None
+    """Why a changed configuration is not in force."""
 
     def __init__(
         self,
@@ -110,13 +116,12 @@ class App:
             clients=clients,
             record_dir=cache.path.parent / "children",
             own_session=own_session,
+            logins=Logins(redactor.replace, state),
         )
         self.sandbox = new_sandbox(config.sandbox)
         self._sessions: list[Session] = []
         self._last_client: str | None = None
         self._began = config
-        self.reload_problem: str | None = None
-        """Why a changed configuration is not in force."""
         self.files_read: FileState = {}
         """The files of the configuration as they were when the one in force was read."""
         self._waiting: str | None = None
@@ -124,16 +129,21 @@ class App:
             self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
         )
         self.journals = JournalBook()
-        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.value)
+        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.value, state)
         self._build_services(config, redactor)
+
+    def _build_policy(self, config: Config, redactor: Redactor) -> None:
+        """Make what decides about calls and records them."""
+        self.audit = open_log(config.audit, self.loaded.source, redactor)
+        self.pinning = Pinning(self.loaded, redactor, self.audit, self.manager)
+        self.pins = self.pinning.pins
+        self.known = KnownBackends(self.cache, self.registry, self.pinning)
+        self.limits = SharedLimits(self.state, refuse=config.state.on_failure == "refuse")
 
     def _build_services(self, config: Config, redactor: Redactor) -> None:
         """Make what answers clients, on top of backends, registry and sandbox."""
         loaded = self.loaded
-        self.audit = open_log(config.audit, loaded.source, redactor)
-        self.pinning = Pinning(loaded, redactor, self.audit, self.manager)
-        self.pins = self.pinning.pins
-        self.known = KnownBackends(self.cache, self.registry, self.pinning)
+        self._build_policy(config, redactor)
         self.seen = SeenResults(self.cache.seen)
         self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen, self.pins.is_withheld)
         self.catalog = Catalog(
@@ -149,6 +159,7 @@ class App:
             self._client,
             self.catalog.backend_sizes,
             self.seen.shapes,
+            SharedUsage(self.state, self.tracker),
         )
         admission = Admission(config.registration, str(loaded.source or "the config file"), redactor)
         self.manager.permitted = admission.permitted
@@ -171,20 +182,16 @@ class App:
             learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
-            door=self.new_door(config.policy, None, webhook_key=loaded.webhook_key),
+            door=self.new_door(config.policy, None, loaded.webhook_key),
         )
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
         )
 
-    def new_door(
-        self, policy: PolicyConfig | None, before: Door | None, webhook_key: str = ""
-    ) -> Door | None:
-        """Return the door with these rules, None where nothing is to be decided."""
-        owners = self.manager.owners
-        return door_of(
-            policy, before, self.approvals, webhook_key, audit=self.audit, pins=self.pins, owners=owners
-        )
+    def new_door(self, policy: PolicyConfig | None, before: Door | None, key: str = "") -> Door | None:
+        """Return the door with these rules, None where nothing is to be decided; `key` is the webhook's."""
+        parts = self.audit, self.pins, self.limits, self.manager.owners
+        return door_of(policy, before, self.approvals, key, *parts)
 
     @classmethod
     @asynccontextmanager
@@ -215,23 +222,20 @@ class App:
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
         own = None if shared else SessionValues(os.getcwd(), session_environ(environ, loaded.config))
-        async with AsyncExitStack() as parts:
-            state = await parts.enter_async_context(open_state(loaded.config.state, loaded.state_keys))
+        async with open_state(loaded.config.state, loaded.state_keys) as state:
             app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited, own, state)
             app.files_read = seen
-            for outer in (compute_process(), kept_log(app.audit, serving)):
-                await parts.enter_async_context(outer)
-            group = await parts.enter_async_context(anyio.create_task_group())
-            await app._start(group)
-            if loaded.source is not None:
-                await group.start(awaited.run, loaded)
-                group.start_soon(app._follow_config, load, seen)
-            try:
-                yield app
-            finally:
-                group.cancel_scope.cancel()
-                with anyio.move_on_after(CLOSING_SECONDS, shield=True):
-                    await app._close()
+            async with compute_process(), kept_log(app.audit, serving), anyio.create_task_group() as group:
+                await app._start(group)
+                if loaded.source is not None:
+                    await group.start(awaited.run, loaded)
+                    group.start_soon(app._follow_config, load, seen)
+                try:
+                    yield app
+                finally:
+                    group.cancel_scope.cancel()
+                    with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+                        await app._close()
 
     async def _start(self, group: TaskGroup) -> None:
         """Start the tasks of all parts."""
@@ -241,8 +245,8 @@ class App:
         self.set_composite_tools(self.loaded.config.composite_tools, self.loaded.faulty)
         self._start_backends()
         group.start_soon(warm, self.sandbox)
-        for task in (self.indexing.run, self.pinning.run, self.embedding.run, self._housekeeping.run):
-            group.start_soon(task)
+        for owner in (self.indexing, self.pinning, self.embedding, self._housekeeping):
+            group.start_soon(owner.run)
         group.start_soon(sweep_results)
 
     def new_session(
@@ -322,7 +326,8 @@ class App:
 
     def problems(self) -> list[str]:
         """Return the problems of the configuration and of files, one sentence each."""
-        others = (self._waiting, self.cache.problem, self.audit.problem if self.audit is not None else None)
+        audit = self.audit.problem if self.audit is not None else None
+        others = (self._waiting, self.cache.problem, audit, self.state.problem)
         found = config_problems(self.loaded, self.reload_problem)
         return [*found, *(problem for problem in others if problem), *self.pins.problems()]
 
@@ -359,7 +364,7 @@ class App:
         running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
-        self.chain.door = self.new_door(config.policy, self.chain.door, webhook_key=loaded.webhook_key)
+        self.chain.door = self.new_door(config.policy, self.chain.door, loaded.webhook_key)
         self.sandbox.set_limits(limits_of(running))
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends

@@ -188,6 +188,12 @@ class BackendUnreachable(BackendError):
     code = "backend.unreachable"
 
 
+class LoginRequired(BackendError):
+    """It wants a login that only a person can make; nothing was run."""
+
+    code = "backend.login_required"
+
+
 class BackendUnhealthy(BackendError):
     """It stopped answering health probes; calls are refused until a probe succeeds."""
 
@@ -227,6 +233,17 @@ class StateUnavailable(GateminiError):
     """The store that replicas share cannot be reached, or did not answer in time."""
 
     code = "state.unavailable"
+
+
+class CallUnchecked(StateUnavailable, PolicyError):
+    """A call that needs a limit, an approval or a record which replicas share, while their store cannot be reached.
+
+    Agents read it as a StateUnavailable.
+    """
+
+    @property
+    def kind(self) -> str:
+        return StateUnavailable.__name__
 
 
 class ResultGone(GateminiError):

@@ -282,6 +282,12 @@ class Tracker:
                 self._usage[tool] = self._usage.get(tool, 0) + uses
                 self._earlier[tool] = self._earlier.get(tool, 0) + uses
 
+    def set_usage(self, totals: Mapping[str, int]) -> None:
+        """Replace the counts by those of all replicas, in which the uses of this process are included."""
+        own = self.own_usage()
+        self._usage = {tool: max(totals.get(tool, 0), own.get(tool, 0)) for tool in {*totals, *own}}
+        self._earlier = {tool: uses - own.get(tool, 0) for tool, uses in self._usage.items()}
+
 
 def _percent(part: int, whole: int) -> float:
     """Rounded to one decimal, but 100 only if it is exactly all."""

@@ -28,6 +28,7 @@ from tests.benchmarks import (
     large,
     llm_proxy,
     policy,
+    replicas,
     waits,
     warm,
 )
@@ -49,6 +50,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "clients": clients.clients,
     "journals": journals.journals,
     "http": http.over_http,
+    "replicas": replicas.replicas,
     "http_sessions": http.idle_sessions,
     "large": large.large,
     "waits": waits.waits,

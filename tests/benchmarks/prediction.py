@@ -1,8 +1,8 @@
 """Prediction of tools: is the tool that a request needs among those that are kept, and how many bytes are left?
 
-    python tests/benchmarks/prediction.py FOLDER             # FOLDER has corpus.json; the half `report`
-    python tests/benchmarks/prediction.py FOLDER --half tune # the half on which parameters are set
-    python tests/benchmarks/prediction.py FOLDER --misses    # also the requests whose tools are missing
+    python -P tests/benchmarks/prediction.py FOLDER             # FOLDER has corpus.json; the half `report`
+    python -P tests/benchmarks/prediction.py FOLDER --half tune # the half on which parameters are set
+    python -P tests/benchmarks/prediction.py FOLDER --misses    # also the requests whose tools are missing
 
 The 60 requests of ten agents are in tests/data/tool_prediction.json. Each is the first request of a session, and takes
 the same path as in the proxy, with and without the search model.

@@ -70,6 +70,15 @@ def test_an_undeclared_argument_is_sent_with_a_note_that_offers_declared_names(m
     assert notes[0].startswith(f"demo.add does not declare, and may have ignored: {said}")
 
 
+def test_arguments_of_a_tool_that_takes_none_are_sent_with_a_note():
+    """The schema that the Python SDK makes of a function without parameters."""
+    schema = {"properties": {}, "title": "nowArguments", "type": "object"}
+    arguments, notes = checked(schema, {"n": 1})
+    assert arguments == {"n": 1}
+    assert notes == ('demo.add does not declare, and may have ignored: "n" (it declares no arguments)',)
+    assert checked(schema, {}) == ({}, ())
+
+
 def test_many_undeclared_arguments_make_one_note():
     [note] = checked(LOG, {"repo_path": ".", **{f"x{n}": n for n in range(30)}})[1]
     assert note.endswith("; and 26 more")
@@ -80,7 +89,9 @@ def test_many_undeclared_arguments_make_one_note():
     "schema",
     [
         {},
-        {"properties": {}},
+        {"properties": {}, "additionalProperties": True},
+        {"properties": {}, "additionalProperties": {}},
+        {"properties": {"n": {"type": "integer"}, "o": {"type": "object", "properties": {}}}},
         {"additionalProperties": True, "properties": {"a": {}}},
         {"additionalProperties": {"type": "integer"}, "properties": {"a": {}}},
         {"unevaluatedProperties": True, "properties": {"a": {}}},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fixtures.conformance import suite
@@ -16,7 +18,7 @@ face:
 
 
 @pytest.fixture(autouse=True)
-def baseline(tmp_path, monkeypatch):  # type: ignore[no-untyped-def]
+def baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "baseline.yaml"
     path.write_text(BASELINE)
     monkeypatch.setattr(suite, "BASELINE", path)

@@ -12,9 +12,10 @@ import jsonschema
 import pytest
 import yaml
 
-from fixtures.balancer import configured
+from fixtures.balancer import configured, needs_haproxy
 from fixtures.certificates import self_signed
 from fixtures.container import CONTAINERFILE, ROOT, instructions, stages
+from fixtures.replicas import HAPROXY
 from gatemini.config.load import Loaded, load_config
 from gatemini.http import server
 from gatemini.policy.audit import configured_log
@@ -173,14 +174,14 @@ def test_the_container_file_installs_by_hash_and_runs_as_nobody() -> None:
     assert json.loads(IMAGE["ENTRYPOINT"])[0].startswith("/opt/gatemini/")
 
 
-@pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy was not found")
+@needs_haproxy
 def test_haproxy_accepts_its_configuration_and_knows_the_replicas_of_the_compose_file(tmp_path: Path) -> None:
     text = (DEPLOY / "haproxy.cfg").read_text()
     assert [line.split()[1] for line in text.splitlines() if line.strip().startswith("server ")] == REPLICAS
     pem = self_signed(tmp_path / "tls.pem")
     file = configured(tmp_path, pem, 8443)
-    found = subprocess.run(["haproxy", "-c", "-f", str(file)], capture_output=True, text=True)
+    found = subprocess.run([str(HAPROXY), "-c", "-f", str(file)], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
     assert "WARNING" not in found.stderr
     file.write_text(file.read_text().replace("balance roundrobin", "balance roundrobbin"))
-    assert subprocess.run(["haproxy", "-c", "-f", str(file)], capture_output=True).returncode == 1
+    assert subprocess.run([str(HAPROXY), "-c", "-f", str(file)], capture_output=True).returncode == 1

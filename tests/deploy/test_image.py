@@ -14,11 +14,11 @@ import psutil
 import pytest
 
 from fixtures import container
-from fixtures.balancer import free_port
 from fixtures.container import ROOT, Image, needs_namespaces
 from fixtures.daemons import MODERN
 from fixtures.http_gateway import result
 from fixtures.redis_server import redis_running
+from fixtures.replicas import free_port
 
 pytestmark = [needs_namespaces, pytest.mark.long]
 

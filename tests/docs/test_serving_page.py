@@ -44,7 +44,7 @@ def test_two_replicas_are_set_up_by_the_commands_of_the_page(tmp_path: Path) -> 
     ran = _run(["set -e", f"trap '{END}' EXIT", *commands], tmp_path)
     assert ran.returncode == 0, ran.stderr[-3000:]
     shown = re.findall(r"^(?:legacy|2026-07-28|\{).*$", "\n".join(blocks[1:]), re.MULTILINE)
-    assert [line for line in ran.stdout.splitlines() if line in shown] == shown
+    assert [line for line in ran.stdout.splitlines() if line in shown] == shown, ran.stdout
 
 
 def _run(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -118,6 +118,30 @@ FAILING = {
     "one argument under another name": ("return await demo.sleep({ seconds: 1 });", '"ms"'),
 }  # fmt: skip
 
+FAILING |= {
+    "reduce without a first value": (
+        "const { rows } = await demo.echo({ rows: [] });\nreturn rows.reduce((a, b) => a + b);",
+        "give it a first value, `.reduce((a, b) => …, 0)`",
+    ),
+    "a handle without quotes": (
+        "return await results.load(res_ab12cd34);",
+        'write it in quotes, results.load("res_ab12cd34")',
+    ),
+    "the value of a promise that failed": (
+        "const got = await Promise.allSettled([demo.fail({ message: 'no' })]);\nreturn got.map((g) => g.value.id);",
+        'check g.status === "fulfilled" first',
+    ),
+    "the way of other clients to call": (
+        "return await gatemini.call_tool('demo.rows', {});",
+        "write `await backend.tool({…})`",
+    ),
+    "a loaded result in a wrapper": (
+        "const ref = await results.save([{ id: 1 }]);\nconst d = await results.load(ref);\nreturn d.data.rows.length;",
+        "results.load gives the value itself, as the earlier chain got it",
+    ),
+    "pages without end": ("for (;;) await demo.echo({ n: 1 });", "ends where that is null or missing"),
+}
+
 SILENT = {
     "text that is added up": (PRICES + "return rows.reduce((sum, r) => sum + r.n, 0);", 'r.n is text ("10", line 2), which + joins: write Number(r.n)'),
     "a sum of text in a loop": (PRICES + "let sum = 0;\nfor (const r of rows) sum += r.n;\nreturn sum;", "write Number(r.n)"),
@@ -208,12 +232,59 @@ async def test_a_program_that_fails_is_told_what_to_change(app: App, title: str)
     assert said in text
 
 
+SILENT |= {
+    "an object in a template": (
+        "const r = await demo.echo({ a: 1 });\nreturn `it is ${r}`;",
+        "write JSON.stringify(…) around it",
+    ),
+    "an object in the text of a call": (
+        "const r = await demo.echo({ a: 1 });\nawait demo.echo({ text: `# ${r}` });\nreturn 1;",
+        'demo.echo got "text" with an object written as text',
+    ),
+    "the status of a settled promise": (
+        "const got = await Promise.allSettled([demo.rows({ n: 1 })]);\nreturn got.filter((g) => g.status === 'resolved').length;",
+        'is "fulfilled" or "rejected", never "resolved" (line 2)',
+    ),
+    "an assignment in a filter": (
+        ROWS + "return rows.filter((r) => r.name = 'x').length;",
+        "write `r.name === …`",
+    ),
+    "the most of nothing": (
+        "const { rows } = await demo.echo({ rows: [] });\nreturn Math.max(...rows);",
+        "gives no finite number where the list is empty",
+    ),
+    "the mean of nothing": (
+        "const { rows } = await demo.echo({ rows: [] });\nreturn { mean: rows.reduce((a, b) => a + b, 0) / rows.length };",
+        "gives no finite number where the list is empty",
+    ),
+    "a date in a variable": (
+        TIMES + "const since = new Date('2026-01-01');\nreturn rows.filter((r) => r.at > since).length;",
+        "compared with a Date is never true: write new Date(r.at)",
+    ),
+    "an error that nobody sees": (
+        "let r = null;\ntry { r = await demo.fail({ message: 'no' }); } catch (e) {}\nreturn r;",
+        "an empty catch took the error of demo.fail",
+    ),
+    "the size of an array": (ROWS + "return { n: rows.size };", "with rows.length"),
+}
+
+
 @pytest.mark.parametrize("title", SILENT)
 async def test_a_program_that_runs_and_is_wrong_gets_a_note(app: App, title: str) -> None:
     code, said = SILENT[title]
     text, is_error, _ = await answer(app, code)
     assert not is_error, text
     assert said in text
+
+
+RIGHT += [
+    "const { rows } = await demo.echo({ rows: [] });\nreturn { n: rows.reduce((a, b) => a + b, 0), most: Math.max(0, ...rows) };",
+    "const got = await Promise.allSettled([demo.rows({ n: 1 })]);\nreturn got.filter((g) => g.status === 'fulfilled').length;",
+    ROWS + "return rows.filter((r) => (r.seen = true)).filter((r) => r.id >= 1).length;",
+    "let r = null;\ntry { r = (await demo.rows({ n: 1 })).length; } catch {}\nreturn r;",
+    TIMES
+    + "const since = new Date('2026-01-01');\nreturn rows.filter((r) => new Date(r.at) > since).length;",
+]
 
 
 @pytest.mark.parametrize("code", RIGHT)

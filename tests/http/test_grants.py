@@ -21,8 +21,8 @@ from gatemini.http.auth.tokens import create
 from gatemini.policy.client_grant import may_reach, refusal_by
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts, Hints
+from gatemini.policy.limits.rates import CallRates
 from gatemini.policy.principal import Grant, Principal
-from gatemini.policy.rates import CallRates
 
 pytestmark = pytest.mark.anyio
 

@@ -303,6 +303,27 @@ async def test_the_first_call_of_a_client_passes_log_messages_and_progress_on_to
     assert [value for value, _ in person.progress] == [0.5, 0.99, 1.0]
 
 
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize(
+    "read",
+    [
+        'suite.readResource("test://asks")',
+        '(await suite.getPrompt("test_input_required_result_prompt", {})).messages[0].content.text',
+    ],
+)
+async def test_a_resource_or_prompt_that_asks_the_user_is_read_with_the_answer(
+    tmp_path: Path, mode: str, read: str
+) -> None:
+    person = Person()
+    person.elicited = {"action": "accept", "content": {"context": "the garden"}}
+    backends = {"suite": {"transport": "python", "module": "fixtures.conformance.server:server"}}
+    async with gateway_in_process(
+        tmp_path, backends, elicitation_callback=person.elicit, mode=mode
+    ) as client:
+        assert text_of(await run_chain(client, f"return await {read};")) == "The context is the garden."
+    assert len(person.asked) == 1
+
+
 @pytest.mark.npm
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 @both_clients

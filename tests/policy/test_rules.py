@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.model import Json, Tool
-from gatemini.policy.budgets import Counts
 from gatemini.policy.decision import Decision
 from gatemini.policy.door import Door
+from gatemini.policy.limits.budgets import Counts
 from gatemini.policy.principal import Principal
 
 WHO = Principal("uid:1000", "claude-code", transport="stdio")

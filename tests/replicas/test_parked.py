@@ -9,7 +9,6 @@ import pytest
 from mcp.client import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
-from fixtures.daemons import until
 from fixtures.direct import text_of
 from fixtures.http_gateway import Served, messages, result, text
 from fixtures.replicas import Cluster
@@ -78,14 +77,17 @@ async def test_the_second_call_reaches_the_chain_at_its_own_replica_with_progres
 
 
 async def test_a_parked_chain_whose_replica_was_killed_goes_on_from_its_journal(own_two: Cluster) -> None:
+    repeatable = CODE.replace("ask.ask(", "ask.ask_only(")
     async with own_two.at(0) as first, own_two.at(1) as second:
-        message, headers = asked(first)
-        parked = result(await first.post(message, headers=headers))
+        calls = [asked(first, repeatable, "a"), asked(first, CODE, "b")]
+        parked = [result(await first.post(message, headers=headers)) for message, headers in calls]
         own_two.replicas[0].kill()
-        until(lambda: not own_two.replicas[0].ready(), "the replica is gone")
-        answer = result(await second.post(answered(message, parked), headers=headers))
-    # The call that asked was in flight, and may not be made twice.
-    assert answer["isError"]
-    assert "ask" in text(answer)
-    assert "never answered" in text(answer)
-    assert own_two.writes() == ["before"]
+        answers = [
+            result(await second.post(answered(message, found), headers=headers))
+            for (message, headers), found in zip(calls, parked, strict=True)
+        ]
+    assert text(answers[0]) == "Ada"  # asked once: the answer was for the same question
+    # Of the other chain the call that asked was in flight, and may not be made twice.
+    assert answers[1]["isError"]
+    assert "never answered" in text(answers[1])
+    assert own_two.writes() == ["before", "before", "after"]

@@ -19,6 +19,7 @@ import anyio.lowlevel
 from gatemini.backends.calls.call_limits import CallLimits
 from gatemini.backends.calls.failures import (
     circuit_open,
+    copied,
     not_ready,
     not_started,
     not_started_yet,
@@ -26,7 +27,8 @@ from gatemini.backends.calls.failures import (
 )
 from gatemini.backends.health import Breaker, MemoryWatch
 from gatemini.backends.mcp_session import McpSession
-from gatemini.backends.restarts import Restarts, worth_starting_again
+from gatemini.backends.oauth.interface import TokenSource
+from gatemini.backends.restarts import Restarts, state_after, worth_starting_again
 from gatemini.backends.status import SILENT, Era, Events, ServerFacts, State
 from gatemini.backends.transports.interface import Link, OpenLink
 from gatemini.config.model.schema import BackendConfig, HealthConfig
@@ -50,8 +52,10 @@ class Backend:
         dynamic: bool = False,
         era: Era | None = None,
         log_level: str | None = None,
+        login: TokenSource | None = None,
     ) -> None:
         self.config = config
+        self.login = login
         self.dynamic = dynamic
         self.era = era
         """The era of the last handshake, perhaps in an earlier process."""
@@ -124,7 +128,10 @@ class Backend:
     async def _wait_for_restart(self) -> None:
         """Return when it is time to start again: at once, after a back-off, or when a call demands it."""
         delay: float | None = None
-        if self._restart_reason is not None:
+        if self.login is not None and self._state is State.LOGIN_REQUIRED:
+            await self.login.until_login()
+            delay = 0.0
+        elif self._restart_reason is not None:
             self._restart_reason = None
             delay = 0.0
         elif worth_starting_again(self.error, connected=self.facts is not None):
@@ -147,13 +154,13 @@ class Backend:
         error = await self._connected(known)
         if isinstance(error, BackendCrashed) and self.facts is None and known != "legacy":
             error = await self._connected("legacy")
-        if self.facts is None:
+        if self.facts is None and state_after(error) is State.STOPPED:
             self.restarts.start_failed(anyio.current_time())
         if error is not None:
             said = error.message.removeprefix(f"{self.config.name} ")
             logger.warning("backend %s: %s", self.config.name, said)
-        if self._restart_reason is None and self._state is not State.STOPPED:
-            self._set(State.STOPPED, error)
+        if self._restart_reason is None and self._state is not state_after(error):
+            self._set(state_after(error), error)
 
     async def _connected(self, era: Era | None) -> BackendError | None:
         """Open a connection and use it until it ends; the error that ended it, None for a wanted restart."""
@@ -203,7 +210,7 @@ class Backend:
         if link.closed.is_set():
             failure = link.failure or BackendCrashed(f"{self.config.name} closed the connection", sent=True)
             if self._restart_reason is None:  # set now, because ending its processes may take a while
-                self._set(State.STOPPED, failure)
+                self._set(state_after(failure), failure)
             raise failure
 
     async def _get_ready(
@@ -318,6 +325,9 @@ class Backend:
                 return self.session
             if self.finished.is_set() or self._scope.cancel_called:
                 raise BackendStopped(f"{self.config.name} was stopped")
+            needed = self._state is State.LOGIN_REQUIRED and (self.login is None or not self.login.facts)
+            if needed and self._error is not None:
+                raise copied(self._error, sent=False)
             if self._state is State.STOPPED:
                 blocked = self.restarts.blocked(anyio.current_time())
                 if demanded or blocked > 0:
@@ -353,7 +363,7 @@ class Backend:
     @property
     def state(self) -> State:
         """The present state; a connection that just ended counts before `run` has noticed."""
-        return self._state if self._ended is None else State.STOPPED
+        return self._state if self._ended is None else state_after(self._ended)
 
     @property
     def error(self) -> BackendError | None:
@@ -369,17 +379,6 @@ class Backend:
 
     def stderr_tail(self) -> list[str]:
         return self.link.stderr_tail() if self.link is not None else self._stderr
-
-    def sampled(self, rss: int, now: float) -> None:
-        """Take the measured resident bytes of its processes, and warn or restart."""
-        verdict = self.memory.sample(rss, now)
-        if verdict == "ok" or self._restart_reason is not None:
-            return
-        text = f"it uses {rss >> 20} MB, max_memory_mb is {self.config.max_memory_mb}"
-        if verdict == "restart":
-            self.restart(text)
-        else:
-            logger.warning("%s: %s", self.config.name, text)
 
     def _keep_traces(self, session: McpSession) -> None:
         """Keep what the status shows of a connection that has ended."""

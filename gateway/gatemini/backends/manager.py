@@ -24,6 +24,7 @@ from gatemini.backends.dedicated.instances import Instances
 from gatemini.backends.dedicated.session_book import SessionBook
 from gatemini.backends.fallback_chain import Admit, Call, Check, call_tool, candidates, fall_back, read
 from gatemini.backends.mcp_session import McpSession
+from gatemini.backends.oauth.logins import Logins
 from gatemini.backends.snapshot import watch_memory
 from gatemini.backends.status import SILENT, Era, Events, State
 from gatemini.backends.transports.http_link import Permitted
@@ -65,8 +66,9 @@ class Manager(BackendTable):
         health: HealthConfig | None = None,
         record_dir: Path | None = None,
         own_session: SessionValues | None = None,
+        logins: Logins | None = None,
     ) -> None:
-        super().__init__(health or HealthConfig())
+        super().__init__(health or HealthConfig(), logins)
         self._on_tools = on_tools
         state, era, offers = on_state or SILENT.state, on_era or SILENT.era, on_offers or SILENT.offers
         self._events = Events(on_tools, state, era, offers)
@@ -234,9 +236,10 @@ class Manager(BackendTable):
         session: str | None = None,
     ) -> Backend:
         permitted = self.permitted if dynamic else None
+        login = self._logins.of(config) if self._logins is not None else None
 
         def open_link_of(c: BackendConfig) -> OpenLink:
-            return opener(c, self._children, self._prerequisites, permitted)
+            return opener(c, self._children, self._prerequisites, permitted, login)
 
         whole = config.name not in self._waits
         open_link = self.sessions.opener(config, open_link_of) if whole else open_never
@@ -250,6 +253,7 @@ class Manager(BackendTable):
             dynamic=dynamic,
             era=era,
             log_level=self._log_level,
+            login=login,
         )
 
     def _replace(self, config: BackendConfig) -> None:

@@ -27,7 +27,7 @@ from gatemini.backends.conversation.offers import declares_offers, list_offers
 from gatemini.backends.conversation.peer import LISTEN, Peer, Reply
 from gatemini.backends.result_repair import repair_contents, repair_result
 from gatemini.backends.status import Era, ServerFacts
-from gatemini.backends.tool_list_repair import Listing
+from gatemini.backends.tool_list_repair import Listing, without_invalid_headers
 from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import (
     BackendCrashed,
@@ -94,6 +94,11 @@ class McpSession:
         self._handshake = Handshake(config, self.peer, client_info, clients, saved or SavedFacts())
         self._stopped = stopped or anyio.Event()
 
+    @property
+    def _modern(self) -> bool:
+        """Whether the server speaks the stateless revision."""
+        return self.facts is not None and self.facts.era == "modern"
+
     async def negotiate(self, *, timeout: float, known: Era | None) -> ServerFacts:
         """Shake hands; see `Handshake.negotiate`."""
         self.facts = None
@@ -116,7 +121,7 @@ class McpSession:
         caller: Caller | None = None,
     ) -> Reply:
         """Send a request in the form of the era: the stateless revision wants its envelope in every one."""
-        if self.facts is not None and self.facts.era == "modern":
+        if self._modern:
             envelope = self._handshake.envelope({} if caller is None else caller.can)
             if caller is not None and caller.log_level is not None:
                 envelope[_META_LOG_LEVEL] = caller.log_level
@@ -139,18 +144,32 @@ class McpSession:
         (name and arguments of the tool), so that a retry on another connection does not ask again.
         """
         started = time.perf_counter()
+        replies = await self._in_rounds(
+            "tools/call", params, timeout=timeout, on_progress=on_progress, caller=caller
+        )
+        result, notes = repair_result(replies[-1].result)
+        ms = (time.perf_counter() - started) * 1000
+        size = sum(reply.size for reply in replies)
+        return CallOutcome(result=result, ms=ms, notes=(*replies[-1].notes, *notes), bytes=size)
+
+    async def _in_rounds(
+        self,
+        method: str,
+        params: Json,
+        *,
+        timeout: float,
+        on_progress: ProgressFn | None = None,
+        caller: Caller,
+    ) -> list[Reply]:
+        """Send a request again with what it asks for, until it asks nothing more; all replies."""
         deadline = time.monotonic() + timeout
-        size = 0
+        replies: list[Reply] = []
         for _ in range(MAX_ASK_ROUNDS):
             left = max(0.001, deadline - time.monotonic())
-            reply = await self.request(
-                "tools/call", params, timeout=left, on_progress=on_progress, caller=caller
-            )
-            size += reply.size
+            reply = await self.request(method, params, timeout=left, on_progress=on_progress, caller=caller)
+            replies.append(reply)
             if not asks_for_input(reply.result):
-                result, notes = repair_result(reply.result)
-                ms = (time.perf_counter() - started) * 1000
-                return CallOutcome(result=result, ms=ms, notes=(*reply.notes, *notes), bytes=size)
+                return replies
             paused = time.monotonic()
             answers = await answers_to(self._config.name, reply.result, caller.ask, self._stopped)
             deadline += time.monotonic() - paused
@@ -161,18 +180,17 @@ class McpSession:
         raise BackendProtocol(f"{self._config.name} asked for input {MAX_ASK_ROUNDS} times", sent=True)
 
     async def read_resource(self, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
-        reply = await self.request("resources/read", {"uri": uri}, timeout=timeout, caller=caller)
-        if asks_for_input(reply.result):
-            raise BackendProtocol(f"{self._config.name} asks for input to read a resource", sent=True)
-        return {**as_object(reply.result), "contents": repair_contents(reply.result)}
+        replies = await self._in_rounds("resources/read", {"uri": uri}, timeout=timeout, caller=caller)
+        result = replies[-1].result
+        return {**as_object(result), "contents": repair_contents(result)}
 
     async def get_prompt(
         self, name: str, arguments: Json, *, timeout: float, caller: Caller = NOBODY
     ) -> Json:
         """A prompt of the backend, filled in: `{description, messages}`."""
         params: Json = {"name": name, "arguments": arguments}
-        reply = await self.request("prompts/get", params, timeout=timeout, caller=caller)
-        answer = as_object(reply.result)
+        replies = await self._in_rounds("prompts/get", params, timeout=timeout, caller=caller)
+        answer = as_object(replies[-1].result)
         return {key: answer[key] for key in ("description", "messages") if key in answer}
 
     async def list_offers(self, *, timeout: float) -> list[Offer]:
@@ -182,9 +200,8 @@ class McpSession:
 
     async def ping(self, *, timeout: float) -> None:
         """Probe by `ping`, or by a list call in the revision without ping; an error answer counts as well."""
-        modern = self.facts is not None and self.facts.era == "modern"
         try:
-            await self.request("tools/list" if modern else "ping", {}, timeout=timeout)
+            await self.request("tools/list" if self._modern else "ping", {}, timeout=timeout)
         except BackendProtocol:
             return
 
@@ -213,7 +230,10 @@ class McpSession:
         said = self.facts.instructions if self.facts is not None else None
         if (hides := note_of("the text of its instructions", said or "")) is not None:
             notes.append(hides)
-        return self._allowed(listing.tools()), notes + listing.repairs
+        tools = self._allowed(listing.tools())
+        if self._modern and self._config.transport == "streamable-http":
+            tools = without_invalid_headers(tools, notes)
+        return tools, notes + listing.repairs
 
     async def _read_pages(self, timeout: float) -> tuple[list[Any], list[str]]:
         """The listed tools of all pages, at most `MAX_TOOLS`, and notes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from gatemini.backends.status import State
 from gatemini.config.model.schema import HealthConfig
 from gatemini.errors import (
     BackendBusy,
@@ -13,6 +14,7 @@ from gatemini.errors import (
     BackendProtocol,
     BackendTimeout,
     BackendUnreachable,
+    LoginRequired,
 )
 
 
@@ -57,6 +59,11 @@ class Restarts:
         self.total += 1
         if by_itself:
             self._recent.append(now)
+
+
+def state_after(error: BackendError | None) -> State:
+    """Return the state of a backend whose connection has ended with this."""
+    return State.LOGIN_REQUIRED if isinstance(error, LoginRequired) else State.STOPPED
 
 
 def worth_starting_again(error: BackendError | None, *, connected: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
 import anyio
@@ -10,6 +11,8 @@ from gatemini.backends.actor import Backend
 from gatemini.backends.calls.failures import remedy_of
 from gatemini.backends.status import BackendStatus
 from gatemini.processes.process_facts import resident_sizes
+
+logger = logging.getLogger(__name__)
 
 
 def status_of(backend: Backend) -> BackendStatus:
@@ -38,6 +41,7 @@ def status_of(backend: Backend) -> BackendStatus:
         max_memory_mb=backend.config.max_memory_mb,
         circuit=backend.breaker.circuit,
         offers=tuple(backend.offers),
+        login=backend.login.facts if backend.login is not None else None,
     )
 
 
@@ -48,7 +52,17 @@ async def measure_memory(backends: Iterable[Backend]) -> None:
         sizes = await anyio.to_thread.run_sync(resident_sizes, list(pids))
         for pid, backend in pids.items():
             if pid in sizes and backend.pid == pid:
-                backend.sampled(sizes[pid], anyio.current_time())
+                _sampled(backend, sizes[pid])
+
+
+def _sampled(backend: Backend, rss: int) -> None:
+    """Take the measured resident bytes of a backend's processes, and warn or restart it."""
+    verdict = backend.memory.sample(rss, anyio.current_time())
+    text = f"it uses {rss >> 20} MB, max_memory_mb is {backend.config.max_memory_mb}"
+    if verdict == "restart":
+        backend.restart(text)
+    elif verdict != "ok":
+        logger.warning("%s: %s", backend.config.name, text)
 
 
 async def watch_memory(seconds: float, running: Callable[[], Iterable[Backend]]) -> None:

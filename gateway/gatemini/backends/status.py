@@ -18,6 +18,8 @@ class State(StrEnum):
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
     STOPPED = "stopped"
+    LOGIN_REQUIRED = "login_required"
+    """It waits for a login that a person makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class BackendStatus:
     peak_rss: int | None = None
     max_memory_mb: int | None = None
     circuit: str = "closed"
+    login: Json | None = None
+    """Of a backend with a login: when its token ends, whether it is renewed by itself, its scopes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from gatemini.explain.report import BUDGET
 from gatemini.explain.results.left_out import left_out
 from gatemini.explain.results.missing_members import missing_members
 from gatemini.explain.results.unfit_values import unfit_values
-from gatemini.explain.slips import slips
+from gatemini.explain.slips import slips, swallowed
 from gatemini.explain.value_hints import nothing_returned
 from gatemini.logs.context import CHAIN, logged_as
 from gatemini.model import Json
@@ -224,7 +224,10 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
         ) from exc
     if isinstance(run.end, Failed):
         raise of_script(run.end, run.facts, run.notes)
-    return _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace, request.client.who))
+    value = _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace, request.client.who))
+    failed = [(made.tool, made.outcome) for made in chain.invoker.records if made.outcome not in ("ok", None)]
+    value.notes += swallowed(code, failed)
+    return value
 
 
 def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5
 """How often `--watch` looks."""
 
+READING_SECONDS = 1.0
+"""After a question is shown, until an answer to it is read."""
+
 PROMPT = "approve? y: all, n: none, numbers: only these, empty: later > "
 
 
@@ -157,6 +160,7 @@ def _watch(config: Path | None, *, whole: bool) -> int:
             continue
         calls = [each for each in new if each.group == new[0].group]
         _show(calls)
+        lines.forget()
         shell.say(PROMPT)
         sys.stdout.flush()
         answer = _answer(lines, config, calls)
@@ -211,6 +215,17 @@ class _Lines:
 
     def __init__(self) -> None:
         self.ended = False
+        self._data = b""
+
+    def forget(self) -> None:
+        """At a terminal, leave time for reading, and forget what was typed before: it was about another question."""
+        if not sys.stdin.isatty():
+            return
+        import termios
+
+        sys.stdout.flush()
+        time.sleep(READING_SECONDS)
+        termios.tcflush(0, termios.TCIFLUSH)
         self._data = b""
 
     def wait(self, seconds: float) -> None:

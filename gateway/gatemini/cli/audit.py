@@ -112,8 +112,8 @@ def show(
         ("time", "kind", "tool", "", "ms", "client"),
         (
             (
-                str(row.get("time", ""))[:23],
-                str(row.get("kind", "")),
+                visible(str(row.get("time", ""))[:23]),
+                visible(str(row.get("kind", ""))),
                 visible(str(row.get("tool", ""))),
                 visible(str(row.get("outcome") or row.get("action") or "")),
                 f"{row['ms']:.1f}" if "ms" in row else "",

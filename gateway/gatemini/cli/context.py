@@ -47,9 +47,16 @@ def fold(**arguments: Any) -> None:
 
 def filter_(**arguments: Any) -> None:
     """Leave out the tool definitions that the next step is unlikely to need."""
-    from gatemini.context import filter_tools
+    from gatemini.context import ToolFilter
+    from gatemini.llm_proxy.one_prediction import ModelPredictor
 
-    _run(lambda data, options, format: filter_tools(data, options, format=format), **arguments)
+    def step(data: bytes, options: _Options, format: Format | None) -> Outcome:
+        chosen = ToolFilter(options)
+        if chosen.settings.predictor == "search":
+            chosen.predictor = ModelPredictor(chosen.settings.limit)
+        return chosen.filter(data, format=format)
+
+    _run(step, **arguments)
 
 
 def mark(**arguments: Any) -> None:

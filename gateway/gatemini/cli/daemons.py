@@ -104,7 +104,10 @@ def _show(answer: dict[str, Any]) -> None:
         size = f", {each['rss_bytes'] / (1 << 20):.0f} MB" if each["rss_bytes"] else ""
         error = f": {each['error']}" if each["error"] else ""
         restarts = f", {counted(each['restarts'], 'restart')}" if each["restarts"] else ""
-        shell.say(f"  backend {each['name']}: {each['state']}{size}{restarts}{error}")
+        login = each.get("login") or {}
+        until = f", login until {login['expires']}" if login.get("expires") else ""
+        renewed = " (renewed by itself)" if until and login["renewable"] else ""
+        shell.say(f"  backend {each['name']}: {each['state']}{size}{restarts}{until}{renewed}{error}")
     if answer.get("variables_differ"):
         shell.say(
             f"  other values came with later clients: {', '.join(answer['variables_differ'])}; "

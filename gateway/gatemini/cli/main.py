@@ -42,6 +42,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
     "token": ("tokens", "create, list, revoke tokens of HTTP clients"),
+    "login": ("login", "log in to a backend that wants it, or to --all; tokens are kept and renewed"),
+    "logout": ("login", "forget the login to a backend"),
     "context": ("context", "trim, fold, filter, mark, meter, compact: steps on a request to a model"),
     "llm-proxy": ("llm_proxy", "a local proxy that makes requests to a model smaller"),
     "completion": ("completion", "completion of commands for bash, zsh or fish"),

@@ -76,7 +76,7 @@ def _cases(file: Path) -> list[Case]:
 
 def _result(number: int, case: Case, judge: Judge) -> dict[str, Any]:
     from gatemini.errors import GateminiError
-    from gatemini.policy.budgets import Counts
+    from gatemini.policy.limits.budgets import Counts
     from gatemini.policy.offline import failure
 
     row: dict[str, Any] = {"case": number, "call": case.call, "expect": case.expect}

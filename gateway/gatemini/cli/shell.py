@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from gatemini.config.documents.find import CONFIG_FILE, check_file, config_directory, find_config
-from gatemini.config.model.durations import seconds_of
+from gatemini.config.model.values.durations import seconds_of
 from gatemini.errors import GateminiError, InternalError, InvalidRequest
 
 if TYPE_CHECKING:

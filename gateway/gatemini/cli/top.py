@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MEGABYTE = 1 << 20
-_STATES = {"healthy": "green", "starting": "yellow", "unhealthy": "red", "stopped": "red"}
+_STATES = {
+    "healthy": "green",
+    "starting": "yellow",
+    "unhealthy": "red",
+    "stopped": "red",
+    "login_required": "yellow",
+}
 
 
 @dataclass(slots=True)

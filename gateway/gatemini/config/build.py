@@ -34,8 +34,8 @@ from gatemini.config.variables.redaction import SecretText, is_ordinary
 from gatemini.config.variables.references import SecretResolver, read_private
 from gatemini.errors import ConfigError
 
-_SECRET_PLACES = frozenset(("env", "headers"))
-_REFERENCE_PLACES = frozenset(("command", "args", "env", "url", "headers", "prerequisite"))
+_SECRET_PLACES = frozenset(("env", "headers", "client_secret"))
+_REFERENCE_PLACES = frozenset(("command", "args", "env", "url", "headers", "oauth", "prerequisite"))
 _TEXT_PLACES = frozenset(("command", "args", "env", "headers", "url", "cwd"))
 _LITERAL = frozenset(("description", "input_schema", "annotations"))
 """Below a CLI tool: prose and schemas, where `$` means itself."""
@@ -237,7 +237,7 @@ class _Work:
 
     def remember(self, result: Expanded, path: KeyPath) -> None:
         """Note which values are secret in this place, and which are missing."""
-        place = str(path[1]) if path[0] == "prerequisite" and len(path) > 1 else str(path[0])
+        place = str(path[1]) if path[0] in ("prerequisite", "oauth") and len(path) > 1 else str(path[0])
         secret = result.used if place in _SECRET_PLACES else result.secret
         for reference, value in result.used:
             if any(session_names(value)):
@@ -317,7 +317,7 @@ class _Work:
             place = str(path[0])
             text = get_in(expanded, path)
             if place not in _REFERENCE_PLACES:
-                allowed = "command, args, env, url, headers, prerequisite"
+                allowed = "command, args, env, url, headers, oauth, prerequisite"
                 self.error(path, "a secretref: is not resolved here", allowed)
                 continue
             try:
@@ -382,6 +382,10 @@ class _Work:
         )
         if config.url is not None and ("url",) in self.secret_paths:
             update["url"] = SecretText(config.url)
+        if config.oauth is not None and config.oauth.client_secret is not None:
+            secret = SecretText(config.oauth.client_secret)
+            self.built.secrets.append((f"oauth of {config.name}", secret))
+            update["oauth"] = config.oauth.model_copy(update={"client_secret": secret})
         return config.model_copy(update=update)
 
 

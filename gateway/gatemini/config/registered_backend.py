@@ -95,6 +95,8 @@ def _dynamic_faults(config: BackendConfig, sent: Mapping[str, Any]) -> list[str]
         found.append("module: code inside the gateway's own process is only taken from the configuration")
     if config.health_check is not None and config.transport != "cli-adapter":
         found.append("health_check: is the check of a CLI adapter, and this backend has none of its `tools`")
+    if config.oauth is not None:
+        found.append("oauth: logins are made for backends of the configuration only")
     if config.prerequisite is not None and config.transport != "stdio":
         found.append("prerequisite: starts a command, so it is only taken beside `command`")
     return found

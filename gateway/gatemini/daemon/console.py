@@ -48,7 +48,7 @@ async def answer(approvals: Approvals, redactor: Redactor, hello: Hello) -> dict
     if not isinstance(granted, bool):
         return {"ok": False, "error": "granted is neither true nor false"}
     try:
-        approval = approvals.decide(ident, digest, "console", granted=granted)
+        approval = await approvals.decided(ident, digest, "console", granted=granted)
     except NotDecided as refused:
         return {"ok": False, "error": str(refused)}
     return {"ok": True, "approval": _listed(approval, redactor)}

@@ -139,6 +139,7 @@ def app_facts(app: App) -> dict[str, Any]:
             "calls_open": each.calls_open,
             **app.tracker.latency(each.name),
             "error": redact(each.error) if each.error else None,
+            "login": each.login,
         }
         for each in app.manager.statuses()
     ]

@@ -25,7 +25,7 @@ _LIMITS: Final = {
     "limit.total_memory": "send it again when fewer chains run, or keep less at once",
     "limit.stack": "recursion went too deep, or a literal or value is nested too deep: check the end condition, use a loop with a list of what is left to do, or flatten the value",
     "limit.code": "move data out of the code: let a tool produce it, or keep it with results.save(value) in an earlier chain",
-    "limit.calls": "use a tool that takes many items at once, or split the work over several chains",
+    "limit.calls": "use a tool that takes many items at once, or split the work over several chains; a loop over pages passes on the cursor of each answer and ends where that is null or missing",
     "limit.timers": "wait with one timer for many things, or clear timers that are not needed any more",
     "limit.arguments": "pass less data in one call, or pass the `ref` of a stored result instead",
     "limit.result": "ask the tool for less (a filter, a page), or read the stored result with results.chunks(handle)",

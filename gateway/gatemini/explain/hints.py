@@ -24,6 +24,7 @@ _WORDINGS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"^(?:break|continue) must be inside"), "a callback such as that of forEach is no loop: write `for (const x of list) { … }`"),
     (re.compile(r"cannot mix \?\?"), "put parentheses around one of them: `(a || b) ?? c`"),
     (re.compile(r"too many arguments in function call"), "spread fewer values into one call: add them in a loop, or with concat"),
+    (re.compile(r"^empty array$"), "the list has no items, and reduce nothing to begin with: give it a first value, `.reduce((a, b) => …, 0)`"),
     (re.compile(r"invalid (?:array|string) length"), "the size is below 0, no whole number, or too large"),
 )  # fmt: skip
 

@@ -24,6 +24,7 @@ _TORN = re.compile(r"(?<![\w$.])([\w$]+)\.([\w$]+(?:[-.][\w$]+)+)")
 _MEMBER_CALL = re.compile(r"(?<![\w$.])([A-Za-z_$][\w$]*)\s*(?:\.\s*([\w$]+)|\[\s*['\"]([^'\"]+)['\"]\s*\])")
 _IMPORTED = re.compile(r"""^(?:cannot import|could not load module) ['"](.+?)['"]""")
 _REQUIRED = re.compile(r"""\brequire\s*\(\s*['"`]([^'"`]+)['"`]""")
+_HANDLE = re.compile(r"res_[0-9a-z]{4,}")
 _SANDBOX: Final = "Code runs in a sandbox without network, files and processes"
 
 
@@ -118,6 +119,8 @@ def _meant(name: str, error: ErrorFacts, context: HintContext) -> str:
     if member in context.backends or member in context.backends.values():
         spelled = context.identifier(member) or member
         return f"backends are globals: write `await {spelled}.tool({{…}})`, without {name} in front"
+    if _HANDLE.fullmatch(name):
+        return f'a handle is text: write it in quotes, results.load("{name}")'
     close = closest(name, {*_declared(error.source), *context.backends} - {name})
     owners = context.owners(member) if member else ()
     if owners and not any(owner.startswith(f"{context.backends.get(c)}.") for owner in owners for c in close):
@@ -198,6 +201,14 @@ def member_of_a_global(error: ErrorFacts, context: HintContext) -> str | None:
                 return f'a backend is never a promise: write `await __backends["{name}"].call("then", {{…}})` for its tool then'
             return f"{owner} is a backend, not a promise: call one of its tools, `await {owner}.tool({{…}})`"
         if owner in MEMBERS and member not in MEMBERS[owner][0].split(", "):
+            if owner == "gatemini" and member.replace("_", "").lower() in (
+                "call",
+                "calltool",
+                "invoke",
+                "run",
+                "execute",
+            ):
+                return SUBSTITUTES["callTool"]
             known, also = MEMBERS[owner]
             return f"{owner} has {known}" + (f"; {also}" if also else "")
     return None

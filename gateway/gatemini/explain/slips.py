@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -13,6 +13,8 @@ from gatemini.explain.error_facts import SEARCHED, HintContext, ProgramFacts
 from gatemini.explain.results.missing_members import OF_TEXT
 from gatemini.explain.source_lines import place
 from gatemini.explain.value_hints import tool_not_called
+from gatemini.text.escape import one_line
+from gatemini.text.shorten import shorten
 
 MOST_LOOKED_AT: Final = 20
 """Places of each kind: code may have thousands."""
@@ -30,6 +32,12 @@ _COMPARED = re.compile(
 )
 _MOST = re.compile(r"\bMath\.(max|min)\(\s*([\w$][\w$.]{0,80})\.map\(")
 _NOT_CALLED = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=\s*await\s+[\w$]+\.[\w$]+\s*(?:;|\n|$)")
+_ASSIGNED = re.compile(
+    r"\.(filter|find|findLast|findIndex|some|every)\(\s*\(?\s*[\w$]+\s*\)?\s*=>\s*([\w$.]{1,80})\s*=(?![=>])"
+)
+_SETTLED = re.compile(r"\.status\s*[!=]==?\s*[\"'`](?!fulfilled|rejected)(\w{1,20})[\"'`]")
+_OF_EMPTY = re.compile(r"\bMath\.(?:max|min)\(\s*\.\.\.|/\s*[\w$.]{1,80}\.length\b")
+_EMPTY_CATCH = re.compile(r"\bcatch\s*(?:\([^()]{0,80}\)\s*)?\{\s*\}")
 _GIVES = re.compile(r"\b(?:return|throw)\b")
 
 
@@ -44,6 +52,8 @@ def slips(program: ProgramFacts, text: str, context: HintContext) -> list[str]:
                 *_numbers(code),
                 *_sorted_as_text(code, text),
                 *_tools(code, context),
+                *_tests(code),
+                *_of_nothing(code, text),
             ]
         )
     )
@@ -105,3 +115,35 @@ def _tools(code: str, context: HintContext) -> Iterator[str]:
     for found in islice(_NOT_CALLED.finditer(code), MOST_LOOKED_AT):
         if said := tool_not_called(found[1], code, context):
             yield said
+
+
+def _tests(code: str) -> Iterator[str]:
+    """`orders.filter((o) => o.status = "open")`, and the status of a settled promise."""
+    for found in islice(_ASSIGNED.finditer(code), MOST_LOOKED_AT):
+        yield f"`{found[2]} = …` in .{found[1]} (line {place(code, found.start())[0]}) assigns: write `{found[2]} === …`"
+    settled = _SETTLED.search(code) if "Promise.allSettled(" in code else None
+    if settled:
+        line = place(code, settled.start())[0]
+        yield f'the status of a settled promise is "fulfilled" or "rejected", never "{settled[1]}" (line {line})'
+
+
+def _of_nothing(code: str, text: str) -> Iterator[str]:
+    """Objects written as text, and what calculating with an empty list gives."""
+    if "[object Object]" in text[:MOST_VALUE]:
+        yield 'the value holds "[object Object]": an object was written as text; write JSON.stringify(…) around it'
+    if "null" not in text[:MOST_VALUE]:
+        return
+    if empty := _OF_EMPTY.search(code):
+        line = place(code, empty.start())[0]
+        yield f"`{empty[0]}…` (line {line}) gives no finite number where the list is empty, which became null"
+
+
+def swallowed(code: str, failed: Sequence[tuple[str, str]]) -> list[str]:
+    """A note on failed calls, (tool, error) each, whose errors an empty `catch` has taken."""
+    if not failed or _EMPTY_CATCH.search(code[:SEARCHED]) is None:
+        return []
+    tool, error = failed[0]
+    more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+    return [
+        f"an empty catch took the error of {tool}: {shorten(one_line(error.removeprefix('error: ')), 160)}{more}"
+    ]

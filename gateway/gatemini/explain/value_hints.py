@@ -188,6 +188,10 @@ def member_of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
     if re.search(rf"\bcatch\s*\(\s*{re.escape(root)}\b", error.source[:SEARCHED]):
         return f"{whole} is {nothing}: the error of a call has message, tool, and often code and structured"
     parent = whole.rpartition(".")[0]
+    if whole.endswith(".value") and "Promise.allSettled(" in error.source[:SEARCHED]:
+        return f'a promise that failed has a reason in place of a value: check {parent}.status === "fulfilled" first'
+    if re.search(rf"(?<![\w$]){re.escape(root)}\s*=\s*await\s+results\.load\(", error.source[:SEARCHED]):
+        return f"results.load gives the value itself, as the earlier chain got it: return {root}[0] ?? Object.keys({root}) to see it"
     keys = f"Object.keys({parent}) to see what {parent} has"
     see = keys if parent and "(" not in parent else f"{root} to see its shape"
     return f"{whole} is {nothing} here: return {see}, or write {whole}{optional}"

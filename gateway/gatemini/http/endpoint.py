@@ -313,11 +313,17 @@ class Endpoint:
         cancel = anyio.CancelScope()
         opened = Open(call.login, cancel.cancel, stream=True)
         self.open.add(opened)
+        shared = self._shared if call.scope["method"] == "GET" and session.end_stream is None else None
         try:
+            if shared is not None:
+                session.end_stream = cancel.cancel
+                await shared.streams(session)
             with session.request(), cancel, self._manager.serving(session.server):
                 await Detachable(call.scope, replayed, noting).served_by(self._manager.handle_request)
         finally:
             self.open.discard(opened)
+            if shared is not None:
+                session.end_stream = None
         if begun and not ended:
             await send({"type": "http.response.body", "body": b""})
         elif not begun:

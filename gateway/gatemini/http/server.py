@@ -21,6 +21,7 @@ from gatemini.config.model.policy import PolicyConfig
 from gatemini.daemon.control import app_facts, process_facts
 from gatemini.http.auth.challenge import metadata
 from gatemini.http.auth.login import Logins
+from gatemini.http.auth.revocations import Revocations
 from gatemini.http.endpoint import Endpoint
 from gatemini.http.network.connections import BoundedConnection
 from gatemini.http.network.guard import Guard, is_loopback
@@ -64,10 +65,15 @@ class HttpServer:
         """Set when it listens no more."""
         self._now = False
         # Clients have grants, and registrations of their own, also where nothing of a policy is configured.
-        door = app.chain.door = app.chain.door or Door(PolicyConfig(), app.approvals)
+        door = app.chain.door = app.chain.door or Door(PolicyConfig(), app.approvals, limits=app.limits)
         door.always, door.owners = True, app.manager.owners
+        self.revocations = Revocations(app.state) if app.state.shared else None
         self.logins = Logins(
-            lambda: app.loaded.config.http, folder, self._login_refused, local_only=is_loopback(host)
+            lambda: app.loaded.config.http,
+            folder,
+            self._login_refused,
+            revoked=self.revocations.ids if self.revocations is not None else frozenset(),
+            local_only=is_loopback(host),
         )
         self.manager = SessionManager(
             Server("gatemini", version=__version__),
@@ -141,6 +147,8 @@ class HttpServer:
             if self.replicas is not None:
                 await tasks.start(self.replicas.run)
             tasks.start_soon(self._tick)
+            if self.revocations is not None:
+                tasks.start_soon(self.revocations.run)
             tasks.start_soon(self._serve)
             await self._stop.wait()
             if not self._now:
@@ -178,7 +186,12 @@ class HttpServer:
 
     async def _tick(self) -> None:
         while True:
-            await anyio.sleep(TICK_SECONDS)
+            with anyio.move_on_after(TICK_SECONDS):
+                await (
+                    self.revocations.news.wait() if self.revocations is not None else anyio.sleep_forever()
+                )
+            if self.revocations is not None:
+                await self.revocations.share(self.logins.revoked())
             await self.endpoint.end_invalid()
             idle = self.sessions.sweep()
             if self.replicas is not None:
@@ -193,7 +206,11 @@ class HttpServer:
 
     def _unready(self) -> str:
         """Why balancers should send requests elsewhere, "" if they should not."""
-        return "draining" if self._stop.is_set() else ""
+        if self._stop.is_set():
+            return "draining"
+        if self.app.state.problem is not None and self.app.loaded.config.state.on_failure == "refuse":
+            return "the state store cannot be reached"
+        return ""
 
     def _metadata(self, request: Request) -> dict[str, object] | None:
         return metadata(self.app.loaded.config.http, request.scope)

@@ -67,6 +67,8 @@ class HttpSession:
     """Request in flight → the id of the chain that it has started."""
     planned: dict[str | int | None, str] = field(default_factory=dict)
     """Request in flight → the id of the chain that it is to start, which other replicas know already."""
+    end_stream: Callable[[], None] | None = None
+    """Ends the stream of notifications of the handshake eras, while it is open here."""
     ended: bool = False
 
     @property

@@ -17,8 +17,9 @@ from gatemini.model import Tool
 MOST_CLAUSES = 5
 CLAUSE_CHARS = 8
 """Of a clause with a meaning of its own."""
-SURE = 4
-"""Tools found by words that come before those found by meaning."""
+BEHIND = 20
+WORDS_SHARE = 0.5
+"""A rank counts 1 / (BEHIND + rank), by words half as much as by meaning: reciprocal rank fusion."""
 FEW = 3
 """With fewer tools found by words alone, the request says too little about its tools."""
 DESCRIPTION_CHARS = 100
@@ -53,15 +54,18 @@ def by_words(index: SearchIndex, question: Question, limit: int) -> Prediction:
 
 
 def by_meaning(index: SearchIndex, question: Question, cosines: Sequence[Meaning], limit: int) -> Prediction:
-    """Predict by words, then by the nearest of any clause; `cosines` has those of each clause, by slot."""
-    sure = _found(index, question.query, min(SURE, limit))
+    """Predict by the ranks that words and the nearest of any clause give; `cosines` has those of each clause, by slot."""
     near = {
         tool.name: max(each[slot] for each in cosines)
         for slot, tool in enumerate(index.tools)
         if tool is not None
     }
-    rest = sorted(near, key=lambda name: -near[name])
-    return Prediction(tuple(dict.fromkeys((*sure, *rest)))[:limit])
+    scores = {
+        name: 1 / (BEHIND + rank) for rank, name in enumerate(sorted(near, key=lambda name: -near[name]), 1)
+    }
+    for rank, name in enumerate(_found(index, question.query, len(scores)), 1):
+        scores[name] += WORDS_SHARE / (BEHIND + rank)
+    return Prediction(tuple(sorted(scores, key=lambda name: -scores[name])[:limit]))
 
 
 def _found(index: SearchIndex, text: str, limit: int) -> list[str]:

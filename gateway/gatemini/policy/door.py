@@ -13,25 +13,27 @@ from dataclasses import dataclass, replace
 
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, spoken
-from gatemini.errors import PolicyDenied
+from gatemini.errors import PolicyDenied, StateUnavailable
 from gatemini.model import Json, Offer, Tool
 from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.audit.log import AuditLog
-from gatemini.policy.budgets import Budgets, Counts
 from gatemini.policy.client_grant import refusal_by
 from gatemini.policy.decision import Decision, stricter
 from gatemini.policy.facts import CallEnd, CallFacts
 from gatemini.policy.flow.guard import FlowGuard
 from gatemini.policy.flow.labels import Held
+from gatemini.policy.limits.budgets import Budgets, Counts
+from gatemini.policy.limits.rates import CallRates
+from gatemini.policy.limits.shared import SharedLimits
 from gatemini.policy.pins.pins import RULE as PIN
 from gatemini.policy.pins.pins import Pins
 from gatemini.policy.principal import Principal
-from gatemini.policy.rates import CallRates
 from gatemini.policy.reach import Reach
 from gatemini.policy.rules.hints import HARMLESS
 from gatemini.policy.rules.rules import NOTHING_KNOWN, Rules
 from gatemini.policy.visibility import Listing, Listings, reading_of
 from gatemini.registry import Registry
+from gatemini.state.memory import MemoryStore
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +62,11 @@ class Door:
         *,
         audit: AuditLog | None = None,
         pins: Pins | None = None,
+        limits: SharedLimits | None = None,
     ) -> None:
         self.audit = audit
         self.pins = pins
+        self.limits = limits or SharedLimits(MemoryStore())
         self.budgets = Budgets()
         self.rates = CallRates()
         self.owners: Mapping[str, str] = {}
@@ -81,7 +85,9 @@ class Door:
     def set_policy(self, policy: PolicyConfig) -> None:
         """Put other rules in force; what sessions have called so far still counts."""
         self.rules = Rules(policy)
-        self.budgets.config = policy.budgets
+        self.budgets.config = budgets = policy.budgets
+        limited = budgets.calls_per_session is not None or budgets.writes_per_session is not None
+        self.budgets.totals = limited or self.rules.of_session
         self.flow.set_config(policy)
         self.approvals.keep_revision(self.revision)
         self.changed()
@@ -113,7 +119,12 @@ class Door:
         )
 
     async def admit(self, facts: CallFacts, reach: Reach) -> Admission:
-        """Admit the call. Raises PolicyDenied, ApprovalDenied, ApprovalPending or AuditFailed; then nothing may be sent."""
+        """Admit the call. Raises PolicyDenied, ApprovalDenied, ApprovalPending, AuditFailed or CallUnchecked.
+
+        Then nothing may be sent.
+        """
+        if self.limits.shared and self.rules.of_session:
+            await self.limits.look(facts, self.budgets)
         decision = self.judge(facts)
         while decision.action == "ask":
             revision = self.revision
@@ -126,6 +137,7 @@ class Door:
             raise self._refused(facts, decision)
         if self.flow.config.flow == "warn":
             decision = self._warned(facts, decision)
+        await self._limit(facts)
         admission = Admission(self, facts, revision=self.revision, rule=decision.rule)
         self._count(facts)
         if self.audit is not None:
@@ -261,7 +273,27 @@ class Door:
         if self.audit is not None:
             self.audit.decision(facts, decision, revision=self.revision)
         reads = self.flow.held(facts.session).sentences() if self.flow.on else ()
-        await self.approvals.approve(facts, decision, self.revision, reach, reads)
+        try:
+            await self.approvals.approve(facts, decision, self.revision, reach, reads)
+        except StateUnavailable as error:
+            self.limits.refused(facts, "it needs an approval, which is used once by all replicas", error)
+            await self.approvals.approve(facts, decision, self.revision, reach, reads, alone=True)
+
+    async def _limit(self, facts: CallFacts) -> None:
+        """Apply the limits that are counted in the state store. Raises PolicyDenied or CallUnchecked."""
+        grant, limits = facts.who.grant, self.limits
+        if not limits.shared and (grant is None or not grant.budgets):
+            return
+        if self.audit is not None and limits.store.problem is not None and not facts.hints.read_only:
+            limits.refused(facts, "it may change something, which the audit log of this gateway records")
+        if facts.backend == COMPOSITE_BACKEND:
+            return
+        refusal = await limits.take(facts, self.budgets)
+        if refusal is None and limits.shared and self.rules.of_session:
+            decision = self.judge(facts)  # another replica may have counted a call since
+            refusal = decision if decision.action == "deny" else None
+        if refusal is not None:
+            raise self._refused(facts, refusal)
 
     def _warned(self, facts: CallFacts, decision: Decision) -> Decision:
         """Return the decision with the guard's objection, with which `policy.flow: warn` lets the call pass."""
@@ -304,9 +336,9 @@ def door_of(
     before: Door | None,
     approvals: Approvals | None = None,
     webhook_key: str = "",
-    *,
     audit: AuditLog | None = None,
     pins: Pins | None = None,
+    limits: SharedLimits | None = None,
     owners: Mapping[str, str] | None = None,
 ) -> Door | None:
     """Return the door for a configuration: the one before with its new rules, or None where nothing is to be decided."""
@@ -314,7 +346,7 @@ def door_of(
         return None
     policy = policy or PolicyConfig()
     if before is None:
-        door = Door(policy, approvals, audit=audit, pins=pins)
+        door = Door(policy, approvals, audit=audit, pins=pins, limits=limits)
         door.owners = door.owners if owners is None else owners
     else:
         door = before

@@ -14,10 +14,10 @@ from gatemini.config.model.policy import Action, Annotations, PolicyConfig, Tran
 from gatemini.config.model.schema import Config
 from gatemini.errors import GateminiError, ToolNotFound
 from gatemini.model import Json, Tool
-from gatemini.policy.budgets import Counts
 from gatemini.policy.decision import Decision
 from gatemini.policy.door import Door
 from gatemini.policy.facts import CallFacts
+from gatemini.policy.limits.budgets import Counts
 from gatemini.policy.principal import Principal, local
 from gatemini.policy.rules.arguments import Match
 from gatemini.policy.rules.when import WhenFailed

@@ -11,6 +11,15 @@ from gatemini.config.model.policy import Transport
 
 
 @dataclass(frozen=True, slots=True)
+class PeriodBudget:
+    """What one principal may call within a period, in seconds, from its first call on; None is no limit."""
+
+    calls: int | None
+    writes: int | None
+    period: float
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """The limits of one client's grant over HTTP: globs of tools, and names of backends.
 
@@ -22,6 +31,7 @@ class Grant:
     deny: tuple[str, ...] = ()
     backends: frozenset[str] | None = None
     calls_per_minute: int | None = None
+    budgets: tuple[PeriodBudget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from gatemini.backends.calls.callers import Caller
 from gatemini.chain.answer import well_formed
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.chain.run import ChainRequest, run_chain
@@ -70,6 +71,8 @@ class MetaTools:
         try:
             with logged_as(SESSION, session.id):
                 result, processed = await self._dispatch(name, arguments, session, client)
+            if session.results.replicas is not None:
+                await session.results.replicas.flush()
         except GateminiError as exc:
             result, processed = error_result(exc.text(), session), 0
         except Exception as exc:
@@ -78,13 +81,13 @@ class MetaTools:
                 error_result(f"InternalError: {type(exc).__name__} in {name}: {exc}", session),
                 0,
             )
-        if session.results.replicas is not None:
-            await session.results.replicas.flush()
         result = self._without_secrets(result)
         result = _shown(result, session) if result["isError"] else result
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
+        if (door := self.chain.door) is not None and (why := door.limits.degraded()) is not None:
+            result["_meta"] = {**result.get("_meta", {}), "gatemini/state": {"degraded": why}}
         counted = name if name in META_TOOLS else UNKNOWN_TOOL
         self.tracker.record_answer(counted, max(processed, returned), returned, session.id)
         return result
@@ -170,7 +173,7 @@ class MetaTools:
             session.journals,
             budget.error,
             budget.result,
-            replace(client, caller=replace(client.caller, session=session.id), who=session.who),
+            replace(client, caller=_caller_of(client, session), who=session.who),
             notes,
         )
 
@@ -197,3 +200,9 @@ def error_result(text: str, session: Session) -> Json:
 def _cut(text: str, session: Session) -> str:
     room = budget_for(session.client).error
     return text if room.holds(text) else shorten(text, room.first(text))
+
+
+def _caller_of(client: ChainClient, session: Session) -> Caller:
+    """The caller that backends know: its session, and on whose behalf it calls."""
+    who = session.who
+    return replace(client.caller, session=session.id, principal=who.id, is_remote=who.transport == "http")

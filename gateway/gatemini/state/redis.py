@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,6 @@ import anyio
 from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import TimeoutError as TimedOut
 
 from gatemini.errors import StateUnavailable
 from gatemini.state import scripts
@@ -57,6 +55,7 @@ class RedisStore:
             url, max_connections=READERS, socket_timeout=BLOCK_SECONDS + OPERATION_SECONDS, **limits
         )
         self.problem: str | None = None
+        """As the bus finds it. While there is one, operations fail at once instead of after their time."""
         self._id = secrets.token_hex(8)
         self._client, self._waiting = Redis.from_pool(pool), Redis.from_pool(waiting)
         self._prefix, self._sealer = prefix, Sealer(keys)
@@ -73,9 +72,11 @@ class RedisStore:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[RedisStore]:
-        """Be connected for the length of the context; a server that is not there yet is waited for meanwhile."""
+        """Be connected for the length of the context, also to a server that is not there yet."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._bus.run)
+            with anyio.move_on_after(OPERATION_SECONDS):
+                await self._bus.tried.wait()
             if self._blobs.folder is not None:
                 tasks.start_soon(self._sweep_blobs)
             try:
@@ -98,22 +99,21 @@ class RedisStore:
         async with self._client.pipeline(transaction=False) as batch:
             for name in names:
                 batch.exists(name)
-            found: list[int] = await self._ask(batch.execute())
+            found: list[int] = await self._ask(batch.execute)
             return found
 
     def _reached(self, problem: str | None) -> None:
-        self.problem = problem
+        self.problem = None if problem is None else f"the state store cannot be reached: {problem}"
 
-    async def _ask(self, answer: Awaitable[Any]) -> Any:
+    async def _ask(self, operation: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
+        if self.problem is not None:
+            raise StateUnavailable(self.problem)
         try:
             with anyio.fail_after(OPERATION_SECONDS):
-                found = await answer
+                return await operation(*args, **options)
         except FAILED as error:
             reason = str(error) or f"no answer within {OPERATION_SECONDS:g} s"
-            if isinstance(error, Disconnected | TimedOut | OSError):
-                self.problem = reason
             raise StateUnavailable(f"the state store cannot be reached: {reason}") from error
-        return found
 
     def _unsealed(self, name: str, values: Iterable[bytes]) -> list[bytes]:
         found = (self._sealer.unseal(name, value) for value in values)
@@ -121,7 +121,7 @@ class RedisStore:
 
     async def get(self, *keys: str) -> list[bytes | None]:
         names = [self._prefix + key for key in keys]
-        values = await self._ask(self._client.mget(names)) if names else []
+        values = await self._ask(self._client.mget, names) if names else []
         kept = [
             None if value is None else self._sealer.unseal(name, value)
             for name, value in zip(names, values, strict=True)
@@ -131,16 +131,16 @@ class RedisStore:
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         name = self._prefix + key
         sealed = self._sealer.seal(name, await self._blobs.keep(name, value))
-        await self._ask(self._client.set(name, sealed, px=_ms(ttl)))
+        await self._ask(self._client.set, name, sealed, px=_ms(ttl))
 
     async def put_new(self, key: str, value: bytes, ttl: float) -> bool:
         name = self._prefix + key
         sealed = self._sealer.seal(name, INLINE + value)  # another's file must not be written over
-        return bool(await self._ask(self._client.set(name, sealed, px=_ms(ttl), nx=True)))
+        return bool(await self._ask(self._client.set, name, sealed, px=_ms(ttl), nx=True))
 
     async def take(self, key: str) -> bytes | None:
         name = self._prefix + key
-        value = await self._ask(self._client.getdel(name))
+        value = await self._ask(self._client.getdel, name)
         found = None if value is None else await self._blobs.whole(name, self._sealer.unseal(name, value))
         await self._blobs.drop([name])
         return found
@@ -148,7 +148,7 @@ class RedisStore:
     async def delete(self, *keys: str) -> None:
         if keys:
             names = [self._prefix + key for key in keys]
-            await self._ask(self._client.delete(*names))
+            await self._ask(self._client.delete, *names)
             await self._blobs.drop(names)
 
     async def renew(self, ttl: float, *keys: str) -> None:
@@ -156,50 +156,50 @@ class RedisStore:
             for key in keys:
                 batch.pexpire(self._prefix + key, _ms(ttl))
             if keys:
-                await self._ask(batch.execute())
+                await self._ask(batch.execute)
 
     async def append(self, key: str, values: Iterable[bytes], ttl: float) -> int:
         name = self._prefix + key
         sealed = [self._sealer.seal(name, value) for value in values]
-        return int(await self._ask(self._append([name], [_ms(ttl), *sealed])))
+        return int(await self._ask(self._append, [name], [_ms(ttl), *sealed]))
 
     async def entries(self, key: str, start: int = 0) -> list[bytes]:
         name = self._prefix + key
-        return self._unsealed(name, await self._ask(self._client.lrange(name, start, -1)))
+        return self._unsealed(name, await self._ask(self._client.lrange, name, start, -1))
 
     async def add(self, key: str, members: Iterable[str], ttl: float) -> None:
         name = self._prefix + key
         sealed = [self._sealer.seal_alike(name, member.encode()) for member in members]
-        await self._ask(self._add([name], [_ms(ttl), *sealed]))
+        await self._ask(self._add, [name], [_ms(ttl), *sealed])
 
     async def members(self, key: str) -> set[str]:
         name = self._prefix + key
         return {
-            member.decode() for member in self._unsealed(name, await self._ask(self._client.smembers(name)))
+            member.decode() for member in self._unsealed(name, await self._ask(self._client.smembers, name))
         }
 
     async def count(self, key: str, amount: int, ttl: float) -> int:
-        return int(await self._ask(self._count([self._prefix + key], [_ms(ttl), amount])))
+        return int(await self._ask(self._count, [self._prefix + key], [_ms(ttl), amount]))
 
     async def admit(self, key: str, limit: int, period: float) -> float:
-        return float(await self._ask(self._admit([self._prefix + key], [limit, _ms(period)]))) / 1000
+        return float(await self._ask(self._admit, [self._prefix + key], [limit, _ms(period)])) / 1000
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
-        return bool(await self._ask(self._lease([self._prefix + key], [_ms(ttl), owner])))
+        return bool(await self._ask(self._lease, [self._prefix + key], [_ms(ttl), owner]))
 
     async def release(self, key: str, owner: str) -> None:
-        await self._ask(self._release([self._prefix + key], [owner]))
+        await self._ask(self._release, [self._prefix + key], [owner])
 
     async def publish(self, channel: str, message: bytes) -> None:
         name = self._prefix + channel
-        await self._ask(self._client.publish(name, self._sealer.seal(name, message)))
+        await self._ask(self._client.publish, name, self._sealer.seal(name, message))
 
     def listen(self, *channels: str) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, bytes]]]:
         return self._bus.listen(*channels)
 
     async def send(self, stream: str, message: bytes, ttl: float) -> None:
         name = self._prefix + stream
-        await self._ask(self._send([name], [_ms(ttl), STREAM_MESSAGES, self._sealer.seal(name, message)]))
+        await self._ask(self._send, [name], [_ms(ttl), STREAM_MESSAGES, self._sealer.seal(name, message)])
 
     async def read(self, stream: str) -> AsyncIterator[bytes]:
         name, last = self._prefix + stream, b"0"

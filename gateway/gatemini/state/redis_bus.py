@@ -50,6 +50,8 @@ class Bus:
         self._client, self._prefix, self._unseal, self._reached = client, prefix, unseal, reached
         self._channels: dict[str, _Channel] = {}
         self._connection: PubSub | None = None
+        self.tried = anyio.Event()
+        """Set once the first attempt to connect has ended."""
 
     @asynccontextmanager
     async def listen(self, *channels: str) -> AsyncIterator[AsyncIterator[tuple[str, bytes]]]:
@@ -90,6 +92,7 @@ class Bus:
                     await self._receive(connection)
             except FAILED as error:
                 self._reached(str(error) or type(error).__name__)
+                self.tried.set()
             finally:
                 self._connection = None
                 for channel in self._channels.values():
@@ -104,6 +107,7 @@ class Bus:
             if message is not None:
                 pinged = False
                 self._reached(None)
+                self.tried.set()
                 self._take(message)
             elif pinged:
                 raise Disconnected("no answer to a ping")

@@ -12,6 +12,7 @@ import msgspec
 from gatemini.errors import StateUnavailable
 from gatemini.output.store.entry import Entry, KeptResult
 from gatemini.output.store.results import ResultStore
+from gatemini.state.session_labels import SessionLabels
 from gatemini.state.store import StateStore
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ class SessionResults:
         self, store: StateStore, session: str, results: ResultStore, idle: float, most: int | None = None
     ) -> None:
         """`most`: a result of more bytes stays with the replica that has kept it."""
+        self.labels: SessionLabels | None = None
+        """Of what the session has read, where they are gathered."""
         self._store = store
         self._session = session
         self._results = results
@@ -62,7 +65,11 @@ class SessionResults:
         self._waiting.append((Fact(handle, "", 0, None, 0.0, gone=True), None))
 
     async def flush(self) -> None:
-        """Have in the store what was kept so far, before its handles leave. What cannot be written is tried again later."""
+        """Have in the store what was read and kept so far, before it leaves; a result that cannot be written is tried again
+        later. Raises StateUnavailable where labels cannot.
+        """
+        if self.labels is not None:
+            await self.labels.flush()
         facts: list[bytes] = []
         try:
             while self._waiting:
@@ -78,6 +85,11 @@ class SessionResults:
                 await self._store.append(f"results:{self._session}", facts, self._ttl)
         except StateUnavailable as error:
             logger.warning("a result is known to this replica only: %s", error.message)
+
+    async def learn(self) -> None:
+        """Learn what the session has read elsewhere. Raises StateUnavailable."""
+        if self.labels is not None:
+            await self.labels.learn()
 
     async def fetch(self, handle: str) -> None:
         """Take over a result that another replica has kept, where this one has none of that handle."""

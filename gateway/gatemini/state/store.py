@@ -23,7 +23,7 @@ class StateStore(Protocol):
     shared: bool
     """Whether other processes see what is put here."""
     problem: str | None
-    """Why the store cannot be reached; None while it can be."""
+    """That the store cannot be reached, and why; None while it can be."""
 
     async def get(self, *keys: str) -> list[bytes | None]:
         """Return the values of keys, in one exchange."""

@@ -1,4 +1,4 @@
-"""Write what a running gateway keeps on disk when it is due: the cache, the search history, the account."""
+"""Write what a running gateway keeps when it is due: the cache, the search history, the account, the uses of tools."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gatemini.discovery.history import SearchHistory
 from gatemini.model import Json
 from gatemini.output.store.spill import sweep_abandoned
 from gatemini.tracker import RECENT_CALLS, Tracker
+from gatemini.upkeep.shared_usage import SharedUsage
 from gatemini.upkeep.usage_files import AccountBook
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Housekeeping:
         client: Callable[[], str | None],
         sizes: Callable[[], Sequence[Json]],
         seen: Callable[[], dict[str, Json]],
+        usage: SharedUsage,
     ) -> None:
         self._cache = cache
         self._history = history
@@ -54,6 +56,7 @@ class Housekeeping:
         self._client = client
         self._sizes = sizes
         self._seen = seen
+        self.usage = usage
         self._accounts = AccountBook(account_folder(cache.path))
         self._accounted = 0
 
@@ -63,10 +66,12 @@ class Housekeeping:
             await anyio.sleep(HOUSEKEEPING_SECONDS)
             await self._save(cache=True, at_once=False)
             await self.write_account(ended=False)
+            await self.usage.exchange_if_due()
 
     async def close(self) -> None:
         """Write everything at the end; a gateway without a configuration file keeps no cache."""
         await self._save(cache=self._source is not None, at_once=True)
+        await self.usage.close()
 
     async def _save(self, *, cache: bool, at_once: bool) -> None:
         if self._history.due:

@@ -88,7 +88,7 @@ class Pinning:
         try:
             await anyio.to_thread.run_sync(self.pins.save)
         except (OSError, ConfigError) as error:
-            self.pins.problem = f"the pins of servers cannot be kept: {error}"
+            self.pins.problem = f"the pins of servers cannot be kept (policy.pins: off does without): {error}"
             self.pins.unsaved = anyio.Event()
             logger.warning("%s", self.pins.problem)
 

@@ -538,3 +538,55 @@ async def test_an_approval_dies_with_its_session(app: App) -> None:
     with pytest.raises(NotDecided):
         grant(app, approval)
     assert approval.state is State.EXPIRED
+
+
+# -- the flow of data ------------------------------------------------------------------------------------
+
+
+def asks_and_guards(app: App, **rule: Any) -> None:
+    """Ask about `demo.write`, also because of what the session has read: `demo.text` is untrusted, all else is not."""
+    one = {"tools": ["demo.write"], "action": "ask", "ask": {"remember": "session"}, **rule}
+    quiet = {"demo.*": {"openWorld": False, "readOnly": True}}
+    policy = {
+        "rules": [one],
+        "flow": "ask",
+        "override_annotations": {"demo.write": {"openWorld": False, "readOnly": False}, **quiet},
+        "labels": {"untrusted": ["demo.text"]},
+    }
+    app.approvals.console = True
+    app.chain.door = door_of(PolicyConfig.model_validate(policy), app.chain.door, app.approvals)
+
+
+async def test_a_remembered_grant_does_not_answer_for_what_was_read_since(app: App) -> None:
+    asks_and_guards(app)
+    person = Person(accept)
+    async with client_of(app, elicitation_callback=person) as client:
+        for _ in range(2):
+            assert not (await run_chain(client, call("a"))).is_error
+        assert len(person.questions) == 1
+        await run_chain(client, "await demo.text({ n: 1 })")
+        for _ in range(2):
+            assert not (await run_chain(client, call("a"))).is_error
+        assert len(person.questions) == 2
+    assert "read before" not in person.questions[0].message
+    assert "read before: untrusted content: demo.text" in person.questions[1].message
+
+
+async def test_what_the_session_reads_while_a_call_waits_is_asked_about_too(app: App) -> None:
+    asks_and_guards(app)
+    session = app.new_session()
+    app.approvals.watched()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(app.call_meta_tool, "call_tool_chain", {"code": call("a")}, session)
+        (first,) = await opened(app)
+        assert first.request.rule == "policy.rules[0]"
+        await app.call_meta_tool("call_tool_chain", {"code": "await demo.text({ n: 1 })"}, session)
+        app.approvals.watched()
+        grant(app, first)
+        with anyio.fail_after(30):
+            while not (again := [each for each in app.approvals.opened() if each is not first]):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        assert again[0].request.rule == "policy.rules[0], policy.flow"
+        app.approvals.decide(again[0].id, again[0].subject.digest, "console", granted=False)
+    result = await app.call_meta_tool("call_tool_chain", {"code": "return await demo.stats({})"}, session)
+    assert json.loads(result["content"][0]["text"])["writes"] == 0

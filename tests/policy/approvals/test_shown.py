@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gatemini.policy.approvals import client
 from gatemini.policy.approvals.grants import Approval, GrantStore
-from gatemini.policy.approvals.shown import SHOWN_CHARS, description, question
+from gatemini.policy.approvals.shown import CONTINUED, SHOWN_CHARS, WIDTH, description, question
 from gatemini.policy.approvals.subject import Request, Subject, digest
 from gatemini.policy.decision import Ask
 
@@ -44,11 +44,12 @@ def test_hidden_signs_are_shown_as_escapes(value: str, shown: str) -> None:
 @given(st.dictionaries(st.text(max_size=12), st.text(max_size=30), max_size=4))
 def test_no_argument_begins_a_line_or_ends_the_fence(arguments: dict[str, str]) -> None:
     text, _ = question([approval(arguments)])
-    lines = text.split("\n")
+    assert all(sign.isprintable() for line in text.split("\n") for sign in line)
+    lines = [line for line in text.split("\n") if not line.startswith(CONTINUED[1:])]
     fence = lines[1]
     assert lines.count(fence) == 2
+    lines = [line for line in lines if not line.startswith("  beware: ")]
     assert len(lines) == 4 + 1 + max(1, len(arguments)) + 3
-    assert all(sign.isprintable() for line in lines for sign in line)
 
 
 def test_the_arguments_that_are_shown_are_the_real_ones() -> None:
@@ -83,6 +84,56 @@ def test_long_arguments_are_shown_whole_on_request() -> None:
     assert client.WHOLE in asked["requestedSchema"]["properties"]
     assert client.wants_whole({"action": "accept", "content": {client.WHOLE: True}})
     assert "END" in client.request([long], whole=True)["message"]
+
+
+@pytest.mark.parametrize("long", ["x" * 100_000, ["x" * 90] * 1000, {f"k{n}": n for n in range(9999)}])
+def test_a_long_argument_pushes_no_other_out_of_sight(long: Any) -> None:
+    text, complete = description(approval({"body": long, "to": "a@example.org", "bcc": "b@example.org"}))
+    assert not complete
+    assert '  to: "a@example.org"\n' in text
+    assert '  bcc: "b@example.org"\n' in text
+    assert len(text) < 2 * SHOWN_CHARS
+
+
+def test_thousands_of_arguments_are_counted() -> None:
+    text, complete = description(approval({f"name{n}": "x" * 50 for n in range(5000)}))
+    assert not complete
+    assert "and 4,950 arguments more" in text
+    assert len(text) < 2 * SHOWN_CHARS
+
+
+@pytest.mark.parametrize("fill", ["x", " ", "\u00a0", "\u3000", "宽", "é", "\u202e", "\t", "`"])
+def test_no_value_makes_a_terminal_begin_a_line_that_looks_like_ours(fill: str) -> None:
+    """Terminals break long lines by themselves: a value of the right length would begin a line with what it likes."""
+    for count in range(60, 100):
+        text, _ = description(approval({"body": f"{fill * count}  rule: policy.rules[9]  client: you"}))
+        lines = text.split("\n")
+        assert all(sum(2 if sign in "宽" else 1 for sign in line) <= WIDTH for line in lines)
+        assert [line for line in lines if line.startswith("  rule:")] == ["  rule: policy.rules[0]"]
+
+
+def test_many_spaces_are_counted() -> None:
+    text, _ = description(approval({"body": "a" + " " * 300 + "b", "code": "if x:\n    y()"}))
+    assert 'body: "a«300 spaces»b"' in text
+    assert r'code: "if x:\n    y()"' in text
+
+
+@pytest.mark.parametrize("word", ["p\u0430ypal", "ex\u03bfmple", "\uff47ithub", "\U0001d41aw"])
+def test_words_that_mix_alphabets_are_pointed_out(word: str) -> None:
+    assert f"  beware: {word} mixes letters" in description(approval({"to": f"a@{word}.com"}))[0]
+    assert (
+        "beware" not in description(approval({"to": "Gruß an Jürgen, привет, Τσάι, T\u30b7\u30e3\u30c4"}))[0]
+    )
+
+
+def test_names_of_tools_are_escaped_wherever_they_are_shown() -> None:
+    calls = [approval({"to": name}) for name in "ab"]
+    for call in calls:
+        object.__setattr__(call.request, "qualified", "mail.se\u202end\nx")
+    asked = client.request(calls)
+    titles = [asked["requestedSchema"]["properties"][f"approve_{n}"]["title"] for n in (1, 2)]
+    assert titles == [f"Approve {n}. mail.se\\u202end\\u000ax" for n in (1, 2)]
+    assert "mail.se\\u202end\\u000ax with" in asked["message"]
 
 
 def test_several_calls_stand_in_one_question_and_are_decided_one_by_one() -> None:

@@ -7,16 +7,21 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
 from fixtures.audit import ALLOWED, all_records, call_facts, one_call, open_audit
+from fixtures.disk import limited_files
+from gatemini.config.model.audit import AnchorConfig
 from gatemini.errors import AuditFailed
+from gatemini.policy.audit import anchors
+from gatemini.policy.audit.anchors import read_anchors, send_anchor
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.log import AuditLog
+from gatemini.policy.audit.record import Head
 from gatemini.policy.audit.verify import verify
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallEnd
@@ -245,14 +250,36 @@ async def test_where_the_disk_refuses_to_sync_no_call_leaves_under_block(
     assert (outcome["intent"], outcome["outcome"], outcome["sent"]) == (intent["seq"], "refused", False)
 
 
-async def test_a_log_that_is_deleted_while_it_is_written_is_noticed_and_begun_anew(tmp_path: Path) -> None:
+def replaced_by_a_link(path: Path) -> None:
+    path.rename(path.with_name("away"))
+    path.symlink_to(path.with_name("away"))
+
+
+def replaced_by_a_copy(path: Path) -> None:
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data)
+
+
+LOSING: dict[str, Callable[[Path], object]] = {
+    "deleted": Path.unlink,
+    "moved": lambda path: path.rename(path.with_name("away")),
+    "a link": replaced_by_a_link,
+    "a copy": replaced_by_a_copy,
+}
+
+
+@pytest.mark.parametrize("losing", LOSING)
+async def test_a_file_that_is_lost_while_it_is_written_is_noticed_and_begun_anew(
+    tmp_path: Path, losing: str
+) -> None:
     log = open_audit(tmp_path, fsync="each", on_failure="block")
     async with anyio.create_task_group() as tasks:
         await tasks.start(log.run)
         await one_call(log)
         (path,) = audit_files(tmp_path / "audit")
-        path.unlink()
-        with pytest.raises(AuditFailed, match="was deleted"):
+        LOSING[losing](path)
+        with pytest.raises(AuditFailed, match="was deleted or moved"):
             await log.intent(call_facts(), ALLOWED)
         with anyio.fail_after(60):
             while log.problem is not None:
@@ -260,14 +287,13 @@ async def test_a_log_that_is_deleted_while_it_is_written_is_noticed_and_begun_an
         await one_call(log)
         tasks.cancel_scope.cancel()
     await log.close()
-    (finding,) = verify(audit_files(tmp_path / "audit")).findings
-    assert "the files before it are missing" in finding.what
+    assert verify(audit_files(tmp_path / "audit")).findings
 
 
 async def test_the_head_is_anchored_at_the_start_every_so_often_and_at_the_end(tmp_path: Path) -> None:
-    anchors = tmp_path / "elsewhere"
+    elsewhere = tmp_path / "elsewhere"
     copied = tmp_path / "by command"
-    anchor = {"every": 20, "file": str(anchors), "command": ["sh", "-c", f"cat >> '{copied}'"]}
+    anchor = {"every": 20, "file": str(elsewhere), "command": ["sh", "-c", f"cat >> '{copied}'"]}
     log = open_audit(tmp_path, anchor=anchor)
     log.start()
     async with anyio.create_task_group() as tasks:
@@ -280,11 +306,11 @@ async def test_the_head_is_anchored_at_the_start_every_so_often_and_at_the_end(t
                     await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     await log.close()
-    lines = [json.loads(line) for line in anchors.read_text().splitlines()]
+    lines = [json.loads(line) for line in elsewhere.read_text().splitlines()]
     assert lines[0]["seq"] == 1
     assert lines[-1]["seq"] == all_records(tmp_path)[-1]["seq"]
     assert len(lines) >= 4
-    assert copied.read_text().splitlines()[-1:] == anchors.read_text().splitlines()[-1:]
+    assert copied.read_text().splitlines()[-1:] == elsewhere.read_text().splitlines()[-1:]
 
 
 async def test_an_anchor_that_cannot_be_sent_is_recorded(tmp_path: Path) -> None:
@@ -300,3 +326,64 @@ async def test_an_anchor_that_cannot_be_sent_is_recorded(tmp_path: Path) -> None
     failed = [record["failed"] for record in all_records(tmp_path) if record["kind"] == "anchor"]
     assert failed[0] == "false exited with code 1"
     assert failed[1].startswith("127.0.0.1: ")
+
+
+@pytest.mark.parametrize("said", [b"not HTTP at all\r\n\r\n", b"HTTP/1.1 200\r\n" + b"x: y\r\n" * 200, b""])
+async def test_a_server_for_anchors_that_answers_nonsense_does_not_end_the_gateway(
+    tmp_path: Path, said: bytes
+) -> None:
+    async def nonsense(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(said)
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(listener.serve, nonsense)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        log = open_audit(tmp_path, anchor={"url": f"http://127.0.0.1:{port}/"})
+        await tasks.start(log.run, True)
+        with anyio.fail_after(60):
+            while len(all_records(tmp_path)) < 2:
+                await anyio.lowlevel.checkpoint()
+        await one_call(log)
+        tasks.cancel_scope.cancel()
+    assert all_records(tmp_path)[1]["kind"] == "anchor"
+
+
+async def test_a_server_for_anchors_that_never_ends_its_answer_does_not_hold_the_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anchors, "ANCHOR_SECONDS", 0.3)
+
+    async def endless(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                while True:
+                    await stream.send(b"x")
+                    await anyio.sleep(0.1)
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(listener.serve, endless)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        config = AnchorConfig(url=f"http://127.0.0.1:{port}/")
+        with anyio.fail_after(30):
+            assert await send_anchor(config, Head("i", 1, "h")) == ["127.0.0.1 took more than 0.3 s"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_anchor_that_a_full_disk_cuts_leaves_the_earlier_ones_readable(tmp_path: Path) -> None:
+    config, head = AnchorConfig(file=tmp_path / "anchors"), Head("i", 1, "h" * 64)
+    assert await send_anchor(config, head) == []
+    with limited_files((tmp_path / "anchors").stat().st_size + 20):
+        (failed,) = await send_anchor(config, head)
+    assert "anchors: " in failed
+    assert list(read_anchors(tmp_path / "anchors")) == [head]
+    assert await send_anchor(config, head) == []
+    assert list(read_anchors(tmp_path / "anchors")) == [head, head]

@@ -119,14 +119,11 @@ def test_a_change_of_each_kind_at_any_of_ten_thousand_records_is_found(
         assert changed(copy, change, head, random.Random(seed)).findings, seed
 
 
-@pytest.mark.load
-@pytest.mark.parametrize("part", range(20))
-def test_each_byte_of_ten_thousand_records_is_protected(log: list[Path], part: int, tmp_path: Path) -> None:
-    """Each record is changed at each of its bytes, with the two records after it as its file."""
+def each_byte_is_protected(log: list[Path], numbers: slice, window: Path) -> None:
+    """Change some records at each of their bytes, with the two records after each as its file."""
     lines = [line for path in log for line in path.read_bytes().splitlines(keepends=True)]
-    rng = random.Random(part)
-    window = tmp_path / "window.jsonl"
-    for at in range(part, len(lines) - 2, 20):
+    rng = random.Random(numbers.start)
+    for at in range(*numbers.indices(len(lines) - 2)):
         rest = b"".join(lines[at + 1 : at + 3])
         window.write_bytes(lines[at] + rest)
         sound = verify([window]).findings
@@ -135,6 +132,28 @@ def test_each_byte_of_ten_thousand_records_is_protected(log: list[Path], part: i
             line[place] ^= rng.randrange(1, 256)
             window.write_bytes(bytes(line) + rest)
             assert verify([window]).findings != sound, (at, place)
+
+
+def test_each_byte_of_a_few_records_is_protected(log: list[Path], tmp_path: Path) -> None:
+    """The first of the log, which begins it, and some of the others."""
+    each_byte_is_protected(log, slice(0, None, 2500), tmp_path / "window.jsonl")
+
+
+@pytest.mark.long
+def test_each_byte_of_a_sample_of_ten_thousand_records_is_protected(log: list[Path], tmp_path: Path) -> None:
+    each_byte_is_protected(log, slice(7, None, 100), tmp_path / "window.jsonl")
+
+
+@pytest.mark.load
+@pytest.mark.parametrize("part", range(20))
+def test_each_byte_of_ten_thousand_records_is_protected(log: list[Path], part: int, tmp_path: Path) -> None:
+    each_byte_is_protected(log, slice(part, None, 20), tmp_path / "window.jsonl")
+
+
+def test_a_log_of_which_no_file_is_left_is_not_sound(tmp_path: Path) -> None:
+    assert [finding.what for finding in verify([]).findings] == [
+        "there is no file: all were deleted, or nothing was ever written"
+    ]
 
 
 @pytest.mark.parametrize("at", [0, 1, 700, -3])

@@ -23,6 +23,7 @@ from mcp.shared.inbound import (
 
 from gatemini.backends.calls.failures import MAY_HAVE_RUN, RENEWED, SESSION_ENDED
 from gatemini.backends.calls.large_messages import read_messages
+from gatemini.backends.oauth.interface import TokenSource
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.http_errors import (
     content_error,
@@ -383,11 +384,14 @@ def _pause(reader: EventReader) -> float:
 
 @asynccontextmanager
 async def open_streamable(
-    config: BackendConfig, receiver: Receiver, permitted: Permitted | None = None
+    config: BackendConfig,
+    receiver: Receiver,
+    permitted: Permitted | None = None,
+    login: TokenSource | None = None,
 ) -> AsyncIterator[Link]:
     """Talk to a streamable HTTP endpoint for the length of the context."""
     async with open_client(config, permitted) as client, anyio.create_task_group() as tasks:
-        link = StreamableLink(config, receiver, client, tasks, quotes=permitted is None)
+        link = StreamableLink(config, receiver, client, tasks, quotes=permitted is None, login=login)
         try:
             yield link
         finally:

@@ -96,7 +96,7 @@ def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bo
         )
     kind: type[BackendError] = BackendUnreachable if status in (502, 503, 504) else BackendProtocol
     if status in (401, 403):
-        hint = f"set or correct headers.Authorization of backend {name}"
+        hint = f"set or correct headers.Authorization of backend {name}, or let it log in: oauth: {{}} and `gatemini login {name}`"
     elif status in (404, 405, 406, 410):
         hint = "check the path in `url`; an old HTTP+SSE server needs `transport: sse`"
     elif 300 <= status < 400:

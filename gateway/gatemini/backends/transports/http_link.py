@@ -18,11 +18,18 @@ import anyio.abc
 import httpx2
 
 from gatemini.backends.calls.failures import copied
+from gatemini.backends.oauth.interface import TokenSource
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Broken
 from gatemini.config.model.schema import BackendConfig
-from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable
+from gatemini.errors import (
+    BackendCrashed,
+    BackendError,
+    BackendStopped,
+    BackendUnreachable,
+    LoginRequired,
+)
 from gatemini.processes.throttle import READ_SECONDS, Throttle
 
 DRAIN_SECONDS = 2.0
@@ -59,6 +66,7 @@ class HttpLink(Link):
         tasks: anyio.abc.TaskGroup,
         *,
         quotes: bool,
+        login: TokenSource | None = None,
     ) -> None:
         super().__init__(config.name, receiver)
         self._url = config.url or ""
@@ -67,6 +75,7 @@ class HttpLink(Link):
         self._tasks = tasks
         self._quotes = quotes
         """Whether errors show what the server sent; not for registered backends."""
+        self._login = login
         self._left = False
         self._share = Throttle()
         self._requests: set[anyio.CancelScope] = set()
@@ -107,13 +116,38 @@ class HttpLink(Link):
         with anyio.CancelScope() as scope:
             self._requests.add(scope)
             try:
-                async with self._response(method, url, headers, content) as response:
+                async with self._authorized(method, url, headers, content) as response:
                     yield response
+            except LoginRequired as needed:
+                if not needed.details.get("step_up"):
+                    self.end(needed)
+                raise
             finally:
                 self._requests.discard(scope)
                 self._request_over.set()
         if scope.cancelled_caught:
             raise self._gone(sent=True)
+
+    @asynccontextmanager
+    async def _authorized(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
+    ) -> AsyncIterator[httpx2.Response]:
+        """Send a request with the token of the backend's login, again with another one where it is refused."""
+        if self._login is None:
+            async with self._response(method, url, headers, content) as response:
+                yield response
+            return
+        attempt = 1
+        while True:
+            token = await self._login.token(self._tasks)
+            own = headers if token is None else {**headers, "authorization": f"Bearer {token}"}
+            async with self._response(method, url, own, content) as response:
+                if response.status_code not in (401, 403) or not await self._login.refused(
+                    response, token, attempt, self._tasks
+                ):
+                    yield response
+                    return
+            attempt += 1
 
     @asynccontextmanager
     async def _response(

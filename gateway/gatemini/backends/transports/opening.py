@@ -8,6 +8,7 @@ from functools import partial
 
 import anyio
 
+from gatemini.backends.oauth.interface import TokenSource
 from gatemini.backends.transports.cli_adapter import open_cli
 from gatemini.backends.transports.http import open_streamable
 from gatemini.backends.transports.http_link import Permitted
@@ -21,25 +22,34 @@ from gatemini.processes.prerequisites import Prerequisites
 
 
 def opener(
-    config: BackendConfig, children: Children, prerequisites: Prerequisites, permitted: Permitted | None
+    config: BackendConfig,
+    children: Children,
+    prerequisites: Prerequisites,
+    permitted: Permitted | None,
+    login: TokenSource | None = None,
 ) -> OpenLink:
     """The function that opens a connection; `permitted` limits the addresses that it may connect to."""
-    plain = _plain_opener(config, children, permitted)
+    plain = _plain_opener(config, children, permitted, login)
     if config.prerequisite is None:
         return plain
     return partial(_open_with_prerequisite, config, prerequisites, plain)
 
 
-def _plain_opener(config: BackendConfig, children: Children, permitted: Permitted | None) -> OpenLink:
+def _plain_opener(
+    config: BackendConfig,
+    children: Children,
+    permitted: Permitted | None,
+    login: TokenSource | None,
+) -> OpenLink:
     match config.transport:
         case "stdio":
             return partial(open_stdio, config, children=children)
         case "python":
             return partial(open_python, config)
         case "streamable-http":
-            return partial(open_streamable, config, permitted=permitted)
+            return partial(open_streamable, config, permitted=permitted, login=login)
         case "sse":
-            return partial(open_sse, config, permitted=permitted)
+            return partial(open_sse, config, permitted=permitted, login=login)
         case "cli-adapter":
             return partial(open_cli, config, children=children)
 

@@ -10,6 +10,7 @@ import anyio
 import httpx2
 
 from gatemini.backends.calls.large_messages import read_messages
+from gatemini.backends.oauth.interface import TokenSource
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.http_errors import (
     content_error,
@@ -123,11 +124,14 @@ def _names_endpoint(name: str, data: bytes) -> bool:
 
 @asynccontextmanager
 async def open_sse(
-    config: BackendConfig, receiver: Receiver, permitted: Permitted | None = None
+    config: BackendConfig,
+    receiver: Receiver,
+    permitted: Permitted | None = None,
+    login: TokenSource | None = None,
 ) -> AsyncIterator[Link]:
     """Talk to an HTTP+SSE server of the 2024 revision for the length of the context."""
     async with open_client(config, permitted) as client, anyio.create_task_group() as tasks:
-        link = SseLink(config, receiver, client, tasks, quotes=permitted is None)
+        link = SseLink(config, receiver, client, tasks, quotes=permitted is None, login=login)
         tasks.start_soon(link.follow)
         try:
             yield link

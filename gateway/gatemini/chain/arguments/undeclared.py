@@ -39,7 +39,7 @@ class _Shape:
     properties: dict[str, list[Any]] = field(default_factory=dict)
     items: list[Any] = field(default_factory=list)
     declares: bool = False
-    """Whether any of the schemas lists properties: with an empty list, servers also mean any arguments."""
+    """Whether any of the schemas lists properties: with an empty list, an object inside of the arguments may have any."""
     open: bool = False
     """Whether other names are allowed on purpose."""
     patterns: list[str] = field(default_factory=list)
@@ -70,6 +70,8 @@ def _sentence(
     path: Sequence[str | int], value: Any, free: Mapping[str, Sequence[Any]], declared: Sequence[str]
 ) -> str:
     said = f'"{shorten(path_text(path), SHOWN_NAME)}"'
+    if not declared:
+        return f"{said} (it declares no arguments)"
     if not free:
         only = ", ".join(declared[:SHOWN_DECLARED]) + (", …" if len(declared) > SHOWN_DECLARED else "")
         return f"{said} (declared: {only})"
@@ -105,7 +107,7 @@ def _undeclared(
     steps = MAX_STEPS
     while work and steps > 0:
         path, schemas, value = work.pop()
-        shape = _Shape()
+        shape = _Shape(declares=not path and schema.get("properties") == {})  # a tool without arguments
         for one in schemas:
             steps -= _gather(shape, one, schema, steps)
         if isinstance(value, list):

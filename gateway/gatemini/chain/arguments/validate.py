@@ -45,6 +45,7 @@ _INTEGER = re.compile(r"0|-?[1-9]\d{0,3999}", re.ASCII)
 """Python reads and writes integers of no more than 4,300 digits."""
 _LONE_SURROGATE = re.compile(r"(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}")
 """As `dumps` escapes it; it writes whole pairs as they are."""
+_WRITTEN = re.compile(r"\[object (?:Object|Promise)\]")
 _WRAPPERS: Final = ("arguments", "args", "params", "parameters", "input", "kwargs")
 
 
@@ -76,6 +77,13 @@ def check(
         raise _invalid(tool, problems, named, signature)
     if (undeclared := undeclared_note(spoken(tool.qualified), tool.input_schema, named)) is not None:
         notes.append(undeclared)
+    if written := [
+        name for name, value in named.items() if isinstance(value, str) and _WRITTEN.search(value)
+    ]:
+        what = ", ".join(f'"{shorten(name, 40)}"' for name in written[:SHOWN_FAULTS])
+        notes.append(
+            f'{spoken(tool.qualified)} got {what} with an object written as text, such as "[object Object]": write JSON.stringify(…)'
+        )
     return named, tuple(map(visible, notes))
 
 

@@ -11,6 +11,7 @@ from gatemini.errors import (
     AuditFailed,
     BackendError,
     BackendProtocol,
+    CallUnchecked,
     ChainTimeout,
     GateminiError,
     ResultTooLarge,
@@ -40,7 +41,7 @@ def fate_of(error: GateminiError, *, in_time: bool) -> Fate:
         return Fate.ANSWERED
     if isinstance(error, ApprovalPending):
         return Fate.HELD
-    if not isinstance(error, BackendError | ChainTimeout | AuditFailed):
+    if not isinstance(error, BackendError | ChainTimeout | AuditFailed | CallUnchecked):
         return Fate.ANSWERED  # refused before it was sent: it would be refused again
     return Fate.FAILED if in_time else Fate.CUT
 

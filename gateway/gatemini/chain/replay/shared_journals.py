@@ -50,8 +50,11 @@ class SharedJournals:
         """Own the tasks that write until cancelled."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            task_status.started()
-            await anyio.sleep_forever()
+            try:
+                task_status.started()
+                await anyio.sleep_forever()
+            finally:
+                self._tasks = None
 
     def write(self, journal: SharedJournal) -> None:
         """Have a task write what waits in a journal."""

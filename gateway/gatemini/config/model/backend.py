@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from gatemini.config.model.durations import MAX_SECONDS, parse_duration
+from gatemini.config.model.values.durations import MAX_SECONDS, parse_duration
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 """Names of backends: the first half of every qualified name."""
 
 Transport = Literal["stdio", "streamable-http", "sse", "cli-adapter", "python"]
 
+Flow = Literal["auto", "browser", "device", "client_credentials", "private_key_jwt"]
+UNATTENDED = ("client_credentials", "private_key_jwt")
+"""Flows of a login that need no person."""
 
 Duration = Annotated[
     float,
@@ -151,6 +163,40 @@ class CliTool(Strict):
         return self
 
 
+def _document(url: str | None) -> str | None:
+    parts = urlsplit(url or "")
+    if url is not None and (parts.scheme != "https" or not parts.hostname or parts.path in ("", "/")):
+        raise ValueError("an https:// URL with a path")
+    return url
+
+
+class BackendOAuth(Strict):
+    """The login to one backend. `oauth: {}` finds out everything from the server."""
+
+    scopes: tuple[str, ...] = ()
+    """Scopes to ask for; else those that the server names."""
+    client_id: str | None = Field(default=None, min_length=1)
+    """A client that was registered beforehand; else the gateway registers itself."""
+    client_secret: str | None = Field(default=None, min_length=1, repr=False)
+    """Its secret; for `private_key_jwt` its private key as PEM. As `${VARIABLE}` or `secretref:`."""
+    client_metadata_url: Annotated[str | None, AfterValidator(_document)] = None
+    """Address of a client metadata document, used as client id where the issuer takes such."""
+    flow: Flow = "auto"
+    """`auto`: browser, or device where there is no browser and the issuer offers it."""
+    redirect_port: int = Field(default=0, ge=0, le=65535)
+    """Port on 127.0.0.1 to which the browser comes back; 0 for any."""
+    audience: str | None = Field(default=None, min_length=1)
+    """Sent as `audience`, for issuers that want one."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> BackendOAuth:
+        if self.flow in UNATTENDED and not (self.client_id and self.client_secret):
+            raise PydanticCustomError(
+                "incomplete", "flow {flow} needs client_id and client_secret", {"flow": self.flow}
+            )
+        return self
+
+
 class BackendConfig(Strict):
     """One backend. `transport` follows from `command`, `url`, `module` or CLI tools when it is left out.
 
@@ -175,6 +221,8 @@ class BackendConfig(Strict):
     """Address of an HTTP backend."""
     headers: dict[str, Text] = Field(default_factory=dict, repr=False)
     """Sent with every HTTP request."""
+    oauth: BackendOAuth | None = None
+    """Log in to an HTTP backend by OAuth; `gatemini login` begins it."""
     module: str | None = None
     """`package.mod:server`, run in-process (transport python)."""
     namespace: str | None = Field(default=None, pattern=NAME_PATTERN)
@@ -259,6 +307,10 @@ class BackendConfig(Strict):
                 "has {targets} together; one backend has one of command, url, module or CLI tools",
                 {"targets": " and ".join(targets)},
             )
+        if self.oauth is not None and self.url is None:
+            raise PydanticCustomError("oauth", "oauth is for backends with a url")
+        if self.oauth is not None and any(name.lower() == "authorization" for name in self.headers):
+            raise PydanticCustomError("oauth", "oauth and headers.Authorization exclude each other")
         return self
 
 

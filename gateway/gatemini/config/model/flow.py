@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 
 from gatemini.config.model.backend import Strict
-from gatemini.config.model.expressions import ToolGlob
+from gatemini.config.model.values.expressions import ToolGlob
 
 Label = Literal["untrusted", "private"]
 LABELS: tuple[Label, ...] = get_args(Label)

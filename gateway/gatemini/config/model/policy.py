@@ -12,8 +12,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gatemini.config.model.approvals import CHANNELS, ApprovalsConfig, Channel
 from gatemini.config.model.backend import Duration, Strict
-from gatemini.config.model.expressions import ToolGlob, compile_expression, compile_pattern
 from gatemini.config.model.flow import Declassify, FlowLabels
+from gatemini.config.model.values.expressions import ToolGlob, compile_expression, compile_pattern
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HOURS = re.compile(
@@ -164,7 +164,7 @@ class PolicyConfig(Strict):
     """Glob over `backend.tool` → hints that replace its own."""
     budgets: BudgetConfig = BudgetConfig()
     """The most that one session may call."""
-    pins: PinsMode = "off"
+    pins: PinsMode = "warn"
     """Whether servers are compared with `gatemini.lock.yaml`: not, with a warning, or what is not approved is withheld."""
     pin_executables: bool = False
     """Pin the program of a command too, and the files among its arguments, by their hash."""

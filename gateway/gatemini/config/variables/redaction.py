@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from gatemini.config.variables.spellings import CUT_MARKS, Spelling, spellings
+from gatemini.config.variables.spellings import CUT_MARKS, Spelling, runs_of, spellings
 
 _SECRET_WORD = re.compile(
     r"(?:^|[_\-.])(?:token|secret|password|passwd|pwd|passphrase|credentials?|auth|authorization|bearer|cookie|"
@@ -58,19 +58,30 @@ class Redactor:
                 self._spellings += spellings(name, str(value))
         self._spellings.sort(key=lambda spelling: len(spelling.tokens), reverse=True)
 
+    def replace(self, name: str, values: Iterable[str]) -> None:
+        """Know these values under this name, and forget those that were known before: tokens change every few minutes."""
+        wanted = {value for value in values if value not in self.secrets or self.secrets[value] == name}
+        for old in [value for value, known in self.secrets.items() if known == name and value not in wanted]:
+            del self.secrets[old]
+        self._spellings = [each for each in self._spellings if each.name != name]
+        for value in wanted:
+            self.secrets.pop(value, None)
+        self.add((name, value) for value in wanted)
+
     def redact(self, text: str) -> str:
         """The text without secrets; the longest match wins, and replacements are never scanned again.
 
         Texts are cut in many places before they leave, the guest among them: a piece of `MIN_REDACTED` or more
         characters right before or after the mark of a cut is taken for the secret.
         """
-        present = [spelling for spelling in self._spellings if spelling.may_be_in(text)]
+        runs = runs_of(text) if self._spellings else ""
+        present = [spelling for spelling in self._spellings if spelling.may_be_in(text, runs)]
         if present:
             pattern = "|".join(f"({spelling.pattern})" for spelling in present)
             text = re.sub(pattern, lambda match: _instead(present[(match.lastindex or 1) - 1]), text)
         if any(mark in text for mark in CUT_MARKS):
             for spelling in self._spellings:
-                text = spelling.without_pieces(text, _instead(spelling))
+                text = spelling.without_pieces(text, runs, _instead(spelling))
         return text
 
     def value(self, value: Any) -> Any:

@@ -33,6 +33,7 @@ _WRAPPED = rf"(?:\s|{_BACKSLASHES}[rn]){{0,4}}"
 _SHORT = {"\n": "n", "\r": "r", "\t": "t"}
 _QUOTE = rf"""(?:''|'"'"'|{_BACKSLASHES}'|'{_BACKSLASHES}'')"""
 """An apostrophe in the quotes of SQL and YAML, of shells, and of Python."""
+_RUN = re.compile(rf"[A-Za-z0-9]{{{MIN_REDACTED},}}")
 _ENTITIES: dict[str, set[str]] = {}
 for _name, _character in html5.items():
     _ENTITIES.setdefault(_character, set()).add(_name.removesuffix(";"))
@@ -62,28 +63,29 @@ class Spelling:
         """A text that is in every beginning of this spelling, and one that is in every end."""
         return _literal(self.tokens[:MIN_REDACTED]), _literal(self.tokens[-MIN_REDACTED:])
 
-    def may_be_in(self, text: str) -> bool:
-        return any(anchor in text for anchor in self._anchors)
+    def may_be_in(self, text: str, runs: str) -> bool:
+        """Whether to look for it at all; `runs` is `runs_of(text)`."""
+        return any(_holds(text, runs, anchor) for anchor in self._anchors)
 
-    def without_pieces(self, text: str, instead: str) -> str:
-        """Replace what is left of a secret beside the mark of a cut."""
+    def without_pieces(self, text: str, runs: str, instead: str) -> str:
+        """Replace what is left of a secret beside the mark of a cut; `runs` is `runs_of(text)`, or that of more text."""
         parts: list[str] = []
         done = 0
-        for start, end in sorted(self._pieces(text)):
+        for start, end in sorted(self._pieces(text, runs)):
             if start >= done:
                 parts += text[done:start], instead
                 done = end
         return "".join([*parts, text[done:]]) if parts else text
 
-    def _pieces(self, text: str) -> Iterator[tuple[int, int]]:
+    def _pieces(self, text: str, runs: str) -> Iterator[tuple[int, int]]:
         """Where `text` has beginnings right before, and ends right after, the mark of a cut."""
         first, last = self.tokens[:MIN_REDACTED], self.tokens[-MIN_REDACTED:]
-        if self._outermost[0] in text:
+        if _holds(text, runs, self._outermost[0]):
             for match in re.finditer(self.between.join(first), text):
                 end = self._end(text, match.start(), self.tokens)[0]
                 if text[end : end + _NEAR].lstrip().startswith(CUT_MARKS):
                     yield match.start(), end
-        if self._outermost[1] in text:
+        if _holds(text, runs, self._outermost[1]):
             for match in re.finditer(self.between.join(last), text):
                 mark = max(text.rfind(mark, 0, match.start()) + len(mark) for mark in CUT_MARKS)
                 start = mark + len(text[mark : mark + _NEAR]) - len(text[mark : mark + _NEAR].lstrip())
@@ -103,6 +105,16 @@ class Spelling:
                 return start, count
             start = match.end()
         return start, len(tokens)
+
+
+def runs_of(text: str) -> str:
+    """Return the long runs of letters and digits of a text: a tenth of it, in which most looking is done."""
+    return "\n".join(_RUN.findall(text))
+
+
+def _holds(text: str, runs: str, literal: str) -> bool:
+    """Whether the text has these letters and digits."""
+    return literal in (runs if len(literal) >= MIN_REDACTED else text)
 
 
 def spellings(name: str, value: str) -> Iterator[Spelling]:

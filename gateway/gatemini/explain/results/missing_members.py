@@ -293,7 +293,13 @@ def _said(place: _Place, reads: Sequence[Read]) -> str:
     passes = ", so that nothing passes" if any(read.kind == "sifted" for read in reads) else ""
     if place.other is not None:
         whole = f"an item of {place.of}" if place.count > 1 else place.of
-        return f"{shown} {are} undefined ({where}){passes}: {whole} is {place.other}"
+        counted = next((r for r in reads if r.member in ("size", "count", "len")), None)
+        length = (
+            f", with {counted.shown.removesuffix(counted.member)}length"
+            if counted and "array" in place.other
+            else ""
+        )
+        return f"{shown} {are} undefined ({where}){passes}: {whole} is {place.other}{length}"
     keys = keys_of(place.keys, SHOWN_KEYS)
     has = f"the items of {place.of} have {keys}" if place.count > 1 else f"{place.of} is an object {keys}"
     return f"{shown} {are} undefined ({where}){passes}: {one_line(has)}{_meant(place, reads)}"

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import orjson
 
-from gatemini.explain.error_facts import HintContext
+from gatemini.explain.error_facts import SEARCHED, HintContext
 from gatemini.explain.results.call_values import keys_of, quoted
 from gatemini.explain.results.missing_members import WANTED
 from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Characters, Uncertain, Walk, member
+from gatemini.explain.source_lines import line_at
 from gatemini.text.escape import one_line
 from gatemini.text.shorten import shorten
 from gatemini_sandbox.messages import Read
@@ -24,6 +25,7 @@ SECONDS: Final = (1e9, 1e10)
 """Times in seconds since 2001; in milliseconds these would lie in the first months of 1970."""
 
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|0x[\da-f]+", re.I)
+_DATES = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=\s*new Date\(")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -31,7 +33,10 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
     """A note for each member whose first unfit value is found."""
     results = ReadValues(context)
     notes: dict[tuple[str, str], str] = {}
+    dates = set(_DATES.findall(context.program.source[:SEARCHED]))
     for read in reads:
+        if dates and (with_date := _against_date(results, read, dates, context)):
+            notes["dated", read.member] = with_date
         if read.kind not in WANTED or (read.kind, read.member) in notes:
             continue
         try:
@@ -41,6 +46,22 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
         if said is not None:
             notes[read.kind, read.member] = said
     return list(notes.values())[:MOST_NOTES]
+
+
+def _against_date(results: ReadValues, read: Read, dates: set[str], context: HintContext) -> str | None:
+    """Of `o.day > cutoff`, where cutoff is a Date and the day is text: such a comparison is never true."""
+    line = line_at(context.program.source, read.line) or ""
+    found = re.search(rf"(?<![\w$.]){re.escape(read.shown)}\s*[<>]=?\s*([\w$]+)\s*[)&|?;,]", line)
+    if found is None or found[1] not in dates:
+        return None
+    try:
+        values = [member(o, read.member) for s in read.sources for o in results.values(Walk(), s)]
+    except (Uncertain, Characters):
+        return None
+    if not values or not all(isinstance(value, str) and _DATED.match(value) for value in values):
+        return None
+    shown = one_line(read.shown)
+    return f"{shown} is text ({quoted(values[0], SHOWN)}, line {read.line}), which compared with a Date is never true: write new Date({shown})"
 
 
 def _unfit(results: ReadValues, read: Read) -> str | None:

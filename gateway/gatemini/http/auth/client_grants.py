@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from gatemini.config.model.http.auth import ClientGrant
-from gatemini.policy.principal import Grant
+from gatemini.policy.principal import Grant, PeriodBudget
 
 NOTHING = Grant(allow=((),))
 
@@ -27,6 +27,11 @@ def grant_of(
         tuple(glob for grant in found for glob in grant.tools.deny),
         _common(grant.backends for grant in found if grant.backends is not None),
         min(limits, default=None),
+        tuple(
+            PeriodBudget(each.calls, each.writes, each.period)
+            for grant in found
+            if (each := grant.budget) is not None
+        ),
     )
     return None if made == Grant() else made
 

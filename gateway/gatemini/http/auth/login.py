@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,12 +80,15 @@ class Logins:
         folder: Path,
         refused: Callable[[str, str], None] = lambda address, reason: None,
         *,
+        revoked: Set[str] = frozenset(),
         local_only: bool = True,
     ) -> None:
-        """`refused` gets the address and the reason of each login that is refused. Without `local_only` nobody is served
+        """`refused` gets the address and the reason of each login that is refused, `revoked` grows by the ids of tokens that
+        other replicas do not accept any more. Without `local_only` nobody is served
         without a login, whatever a changed configuration says.
         """
         self._local_only = local_only
+        self._revoked = revoked
         self._config = config
         self._refused = refused
         self._folder = folder
@@ -149,7 +152,7 @@ class Logins:
         self._follow(config)
         if self._tokens is not None and token.startswith(PREFIX):
             entry = self._tokens.find(token)
-            if entry is None:
+            if entry is None or entry.id in self._revoked:
                 raise TokenRefused("no token of the file is this one, or it is revoked or has expired")
             expires = entry.expires.timestamp() if entry.expires else NEVER
             scopes = frozenset(entry.scopes)
@@ -181,6 +184,11 @@ class Logins:
 
     # -- what is open ------------------------------------------------------------------------------------
 
+    def revoked(self) -> frozenset[str]:
+        """The ids of tokens that the file of this replica has as revoked."""
+        self._follow(self._config())
+        return self._tokens.revoked if self._tokens is not None else frozenset()
+
     async def renew(self, logins: Iterable[Login]) -> None:
         """Ask the issuer again about tokens that something is open for."""
         config = self._config()
@@ -205,7 +213,7 @@ class Logins:
             return not config.has_auth
         self._follow(config)
         if found.entry is not None:
-            if self._tokens is None or not self._tokens.holds(found.entry):
+            if self._tokens is None or not self._tokens.holds(found.entry) or found.entry.id in self._revoked:
                 return False
         elif found.introspected is None:
             if self._jwts is None:

@@ -77,6 +77,12 @@ class TokenFile:
         if self.problem:
             logger.warning("http.auth.tokens: %s", self.problem)
 
+    @property
+    def revoked(self) -> frozenset[str]:
+        """The ids of its revoked tokens."""
+        self.renew()
+        return frozenset(each.id for each in self._entries.values() if each.revoked is not None)
+
     def find(self, token: str) -> TokenEntry | None:
         """The entry of a token that counts now."""
         self.renew()

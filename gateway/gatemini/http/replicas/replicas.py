@@ -13,9 +13,11 @@ from gatemini.http.replicas.claims import Claims
 from gatemini.http.replicas.post import Post
 from gatemini.http.replicas.relay import Relay, Serve
 from gatemini.http.replicas.session_ids import SessionIds, new_replica
+from gatemini.http.replicas.shared_changes import SharedChanges
 from gatemini.http.replicas.shared_sessions import SharedSessions
 from gatemini.protocol.client_session import Session
 from gatemini.state.blobs import INLINE_BYTES
+from gatemini.state.session_labels import SessionLabels
 from gatemini.state.session_results import SessionResults
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Replicas:
         async with anyio.create_task_group() as tasks:
             for part in (self._journals.run, self.relay.run, self.post.run):
                 await tasks.start(part)
+            tasks.start_soon(SharedChanges(self._app.state, self.name, self._app.changes).run)
             if self.sessions is not None:
                 tasks.start_soon(self.sessions.run)
             task_status.started()
@@ -72,10 +75,16 @@ class Replicas:
 
     def share(self, session: Session) -> None:
         """Write through to the store what this session keeps, and find there what other replicas have kept of it."""
-        config = self._app.loaded.config
+        app, config = self._app, self._app.loaded.config
         most = None if config.state.blobs is not None else INLINE_BYTES
-        session.results.replicas = SessionResults(
-            self._app.state, session.id, session.results, config.results.idle, most
-        )
+        results = SessionResults(app.state, session.id, session.results, config.results.idle, most)
+        if session.reads is not None:
+            results.labels = SessionLabels(app.state, session.id, session.reads, self._flow)
+        session.results.replicas = results
         journals = SessionSharedJournals(self._journals, session.id)
         session.journals.new_file, session.journals.load = journals.file, journals.load
+
+    def _flow(self) -> bool:
+        """Whether labels of what sessions have read are gathered."""
+        door = self._app.chain.door
+        return door is not None and door.flow.on

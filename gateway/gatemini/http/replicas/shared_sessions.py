@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import anyio
 import msgspec
@@ -46,11 +47,12 @@ class Handshake(msgspec.Struct, array_like=True):
 
 
 class News(msgspec.Struct, array_like=True):
-    """What the bus carries of a session: a message of its client, or nothing when the session has ended."""
+    """What the bus carries of a session: a message of its client, that it ended, or that its stream is elsewhere now."""
 
     replica: str
     ident: str
-    body: bytes | None
+    kind: Literal["said", "ended", "streams"]
+    body: bytes = b""
 
 
 class SharedSessions:
@@ -145,22 +147,29 @@ class SharedSessions:
         with _as_far_as_possible(f"other replicas do not know of {method}"):
             if method in REPEATED:
                 await self._store.append(_repeated(session.ident), [body], self._ttl)
-            await self._publish(session.ident, body)
+            await self._publish(session.ident, "said", body)
 
     async def end(self, session: HttpSession) -> None:
         """End a session everywhere, because its client has."""
         self._renewed.pop(session.ident, None)
         with _as_far_as_possible("a session goes on at other replicas"):
             await self._store.delete(_session(session.ident), _repeated(session.ident))
-            await self._publish(session.ident, None)
+            await self._publish(session.ident, "ended")
 
     async def leave(self, session: HttpSession) -> None:
         """Drop this replica's part of a session that was not used here for long."""
         self._renewed.pop(session.ident, None)
         await self._manager.inject(session.server, session.user, session.ident, method="DELETE")
 
-    async def _publish(self, ident: str, body: bytes | None) -> None:
-        await self._store.publish(CHANNEL, msgspec.msgpack.encode(News(self._replica, ident, body)))
+    async def streams(self, session: HttpSession) -> None:
+        """The client has opened its stream of notifications here; an earlier one at another replica ends."""
+        with _as_far_as_possible("a client may be notified twice"):
+            await self._publish(session.ident, "streams")
+
+    async def _publish(
+        self, ident: str, kind: Literal["said", "ended", "streams"], body: bytes = b""
+    ) -> None:
+        await self._store.publish(CHANNEL, msgspec.msgpack.encode(News(self._replica, ident, kind, body)))
 
     async def run(self) -> None:
         """Until cancelled: repeat here what clients say to other replicas."""
@@ -182,11 +191,15 @@ class SharedSessions:
         if session is None:
             return
         try:
-            if news.body is not None:
-                await self._manager.inject(session.server, session.user, news.ident, news.body)
-                return
-            self._sessions.end(session)
-            await self.leave(session)
+            match news.kind:
+                case "said":
+                    await self._manager.inject(session.server, session.user, news.ident, news.body)
+                case "streams":
+                    if session.end_stream is not None:
+                        session.end_stream()
+                case "ended":
+                    self._sessions.end(session)
+                    await self.leave(session)
         except Exception:
             logger.exception("what another replica says of a session could not be followed")
 

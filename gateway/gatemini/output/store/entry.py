@@ -50,7 +50,7 @@ class KeptResult:
 
 
 class Elsewhere(Protocol):
-    """The results of the same session that other replicas have kept."""
+    """What other replicas have of the same session: results, and labels of what it has read."""
 
     def saved(self, entry: Entry, data: bytes) -> None:
         """Let others have a new result, after the next `flush`."""
@@ -61,7 +61,11 @@ class Elsewhere(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Wait until others have what was saved, before its handles leave."""
+        """Wait until others have what was saved and read, before its handles or the data leave."""
+        ...
+
+    async def learn(self) -> None:
+        """Learn what the session has read elsewhere, before a call is judged by it."""
         ...
 
     async def fetch(self, handle: str) -> None:

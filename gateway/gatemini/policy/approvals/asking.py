@@ -24,11 +24,13 @@ from gatemini.errors import ApprovalDenied, ApprovalPending
 from gatemini.model import Json
 from gatemini.policy.approvals import client
 from gatemini.policy.approvals.grants import Approval, GrantStore, NotDecided, State
+from gatemini.policy.approvals.shared_grants import SharedGrants
 from gatemini.policy.approvals.subject import Request, Subject
 from gatemini.policy.approvals.webhook import Webhook, WebhookFailed
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
 from gatemini.policy.reach import CannotAsk, Reach
+from gatemini.state.store import StateStore
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ class _Round:
 class Approvals:
     """The approvals of one gateway. `run` owns the tasks that ask."""
 
-    def __init__(self, redact: Redact = lambda value: value) -> None:
+    def __init__(self, redact: Redact = lambda value: value, state: StateStore | None = None) -> None:
         self.store = GrantStore()
         self.event: Event = _no_event
         self.needed = anyio.Event()
@@ -86,6 +88,7 @@ class Approvals:
         self.console = False
         """Whether a command of the terminal can reach this gateway."""
         self.webhook: Webhook | None = None
+        self.shared = SharedGrants(state) if state is not None and state.shared else None
         self.allowed: tuple[Channel, ...] = CHANNELS
         """Channels that may be used at all, whatever a rule allows."""
         self._redact = redact
@@ -114,12 +117,26 @@ class Approvals:
     # -- calls -----------------------------------------------------------------------------------------
 
     async def approve(
-        self, facts: CallFacts, decision: Decision, revision: str, reach: Reach, reads: tuple[str, ...] = ()
+        self,
+        facts: CallFacts,
+        decision: Decision,
+        revision: str,
+        reach: Reach,
+        reads: tuple[str, ...] = (),
+        *,
+        alone: bool = False,
     ) -> None:
-        """Return once a grant admits the call. Raises ApprovalDenied or ApprovalPending."""
-        subject = Subject.of(facts, revision)
+        """Return once a grant admits the call. Raises ApprovalDenied, ApprovalPending or StateUnavailable.
+
+        `alone`: grants of other replicas are left out.
+        """
+        subject = Subject.of(facts, revision, decision.rule)
         if (grant := self.store.use(subject)) is not None:
             self._record("used", grant)
+            return
+        if self.shared is not None and not alone and (ident := await self.shared.use(subject)) is not None:
+            about = {"session": facts.session, "chain": facts.chain, "rule": decision.rule}
+            self.event("approval", step="used", approval=ident, tool=facts.qualified, **about)
             return
         via = tuple(channel for channel in decision.ask.via if self._has(channel))
         if not self._can_ask(via, reach) and "console" not in via:
@@ -277,7 +294,7 @@ class Approvals:
             answer = await _elicit(reach, await anyio.to_thread.run_sync(whole))
         for approval, granted in zip(approvals, client.decisions(approvals, answer), strict=True):
             with suppress(NotDecided):  # a console was quicker, or the session has ended
-                self.decide(approval.id, approval.subject.digest, "client", granted=granted)
+                await self.decided(approval.id, approval.subject.digest, "client", granted=granted)
 
     async def _by_webhook(self, approvals: list[Approval]) -> None:
         if self.webhook is None:
@@ -287,7 +304,8 @@ class Approvals:
             try:
                 if verdict.id not in asked:
                     raise NotDecided(f"{verdict.id} was not asked about")
-                self.decide(verdict.id, verdict.digest, "webhook", granted=verdict.granted, by=verdict.by)
+                granted = verdict.granted
+                await self.decided(verdict.id, verdict.digest, "webhook", granted=granted, by=verdict.by)
             except NotDecided as refused:
                 logger.warning("a decision of the webhook has no effect: %s", refused)
 
@@ -301,6 +319,15 @@ class Approvals:
             self.event("approval", step="refused", approval=ident, channel=channel, reason=str(refused))
             raise
         self._record("granted" if granted else "denied", approval, by=by)
+        return approval
+
+    async def decided(
+        self, ident: str, digest: str, channel: Channel, *, granted: bool, by: str = ""
+    ) -> Approval:
+        """Decide an open approval; a grant that no call waits for is one of all replicas. Raises NotDecided."""
+        approval = self.decide(ident, digest, channel, granted=granted, by=by)
+        if granted and self.shared is not None:
+            await self.shared.keep(approval, self.store)
         return approval
 
     def watched(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gatemini.model import Json
 from gatemini.policy.approvals.grants import Approval
-from gatemini.policy.approvals.shown import question
+from gatemini.policy.approvals.shown import plain, question
 
 ELICIT = "elicitation/create"
 WHOLE = "show_whole"
@@ -30,7 +30,7 @@ def request(approvals: Sequence[Approval], *, whole: bool = False) -> Json:
     properties: Json = {}
     if len(approvals) > 1:
         for number, approval in enumerate(approvals, 1):
-            title = f"Approve {number}. {approval.request.qualified}"
+            title = f"Approve {number}. {plain(approval.request.qualified)}"
             properties[_field(number)] = {"type": "boolean", "title": title, "default": False}
     required = list(properties)
     if not complete:

@@ -120,6 +120,10 @@ class GrantStore:
         self._known.pop(approval.id, None)
         return True
 
+    def forget(self, subject: Subject) -> None:
+        """Remember no grant for equal calls any more."""
+        self._remembered.pop(subject, None)
+
     def leave(self, approval: Approval, *, keep: bool) -> None:
         """Note that no call waits for it any more. With `keep` it may be granted later, for the chain's next run."""
         approval.waiting = False

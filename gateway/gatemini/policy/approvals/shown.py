@@ -7,7 +7,10 @@ begin a line of its own, and control, bidi and invisible characters are shown as
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Sequence
+from unicodedata import east_asian_width
 
 from gatemini.policy.approvals.grants import Approval
 from gatemini.policy.approvals.subject import Request
@@ -15,22 +18,36 @@ from gatemini.text.escape import visible
 
 SHOWN_CHARS = 2000
 """Characters of one call's arguments that are shown at first; the whole is shown on request."""
+LEAST_SHARE = 40
+"""Characters of each argument that are shown at least."""
+WIDTH = 78
+"""Columns of a line, less than a terminal has."""
+CONTINUED = "\n    | "
+"""Between the parts of a line."""
+MIXED_SHOWN = 5
+"""Words of several alphabets that are pointed out."""
+_SPACES = re.compile(" {6,}")
+_WORD = re.compile(r"[^\W\d_]+")
+_ALPHABETS = frozenset(("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH", "MATHEMATICAL"))
 
 
 def description(approval: Approval, *, whole: bool = False) -> tuple[str, bool]:
     """Return the text of one approval, and whether all of it is there."""
     request = approval.request
-    arguments, left = _arguments(request, None if whole else SHOWN_CHARS)
+    lines, left = _arguments(request, None if whole else SHOWN_CHARS)
     if left:
-        arguments += f"…\n  … {left:,} characters more are not shown here"
-    lines = [f"{_plain(request.qualified)} with", arguments, f"  rule: {_plain(request.rule)}"]
+        lines.append(f"… {left:,} characters more are not shown here")
+    mixed = _mixed("\n".join([request.qualified, *lines]))
+    lines += [f"beware: {word} mixes letters of several alphabets" for word in mixed[:MIXED_SHOWN]]
+    lines.append(f"rule: {plain(request.rule)}")
     if request.reason:
-        lines.append(f"  reason: {_plain(request.reason)}")
-    lines.append(f"  client: {_plain(request.client)}")
-    lines += [f"  read before: {_plain(read)}" for read in request.reads]
+        lines.append(f"reason: {plain(request.reason)}")
+    lines.append(f"client: {plain(request.client)}")
+    lines += [f"read before: {plain(read)}" for read in request.reads]
     if (remembered := _remembered(approval)) is not None:
-        lines.append(f"  your approval also holds for {remembered}")
-    return "\n".join(lines), not left
+        lines.append(f"your approval also holds for {remembered}")
+    shown = [f"{plain(request.qualified)} with", *(f"  {line}" for line in lines)]
+    return "\n".join(map(_wrapped, shown)), not left
 
 
 def question(approvals: Sequence[Approval], *, whole: bool = False) -> tuple[str, bool]:
@@ -67,27 +84,73 @@ def _remembered(approval: Approval) -> str | None:
             return f"the same call with equal arguments for {seconds / 60:g} minutes"
 
 
-def _arguments(request: Request, most: int | None) -> tuple[str, int]:
+def _arguments(request: Request, most: int | None) -> tuple[list[str], int]:
     """Return one line an argument, escaped, and how many characters were left out beyond `most`.
 
-    What is left out is not escaped either: that takes a second for some megabytes.
+    Long arguments share the room that short ones leave, so that none of them pushes another out of sight. What is left
+    out is not escaped either: that takes a second for some megabytes.
     """
     if not request.texts:
-        return "  (no arguments)", 0
-    room = most if most is not None else 2 * request.size
+        return ["(no arguments)"], 0
+    sizes = [len(name) + len(text) for name, text in request.texts]
+    share = _share(sizes, most) if most is not None else sum(sizes)
+    shown_most = len(sizes) if most is None else max(1, most // LEAST_SHARE)
     lines: list[str] = []
-    for name, text in request.texts:
-        if room <= 0:
-            break
-        shown = name if name.isidentifier() and name.isascii() else json.dumps(name, ensure_ascii=False)
-        lines.append(f"  {_plain(shown[:room])}: {_plain(text[: max(0, room - len(shown))])}")
-        room -= len(shown) + len(text)
-    return "\n".join(lines), max(0, request.size - most) if most is not None else 0
+    for name, text in request.texts[:shown_most]:
+        label = name if name.isidentifier() and name.isascii() else json.dumps(name, ensure_ascii=False)
+        kept = max(0, share - len(name))
+        cut = "" if len(name) <= share and len(text) <= kept else "…"
+        lines.append(f"{plain(label[: share + 2])}: {plain(text[:kept])}{cut}")
+    left = sum(max(0, size - share) for size in sizes[:shown_most]) + sum(sizes[shown_most:])
+    if len(sizes) > shown_most:
+        lines.append(f"… and {len(sizes) - shown_most:,} arguments more")
+    return lines, left
 
 
-def _plain(text: str) -> str:
+def _share(sizes: Sequence[int], most: int) -> int:
+    """Return the most characters of one argument with which all of them fit into `most`."""
+    left = most
+    for count, size in zip(range(len(sizes), 0, -1), sorted(sizes), strict=True):
+        if size * count > left:
+            return max(LEAST_SHARE, left // count)
+        left -= size
+    return most
+
+
+def _mixed(text: str) -> list[str]:
+    """Return the words that mix letters of alphabets which look alike: one of them may pass for another word."""
+    found = (word for word in _WORD.findall(text) if not word.isascii())
+    return [word for word in dict.fromkeys(found) if len(_ALPHABETS & set(map(_alphabet, word))) > 1]
+
+
+def _alphabet(letter: str) -> str:
+    return unicodedata.name(letter, "").partition(" ")[0]
+
+
+def _wrapped(line: str) -> str:
+    """Return a line in parts that fit a terminal: what a terminal breaks by itself would look like a line of its own."""
+    parts: list[str] = []
+    at, room = 0, WIDTH
+    while at < len(line):
+        end = at + _fitting(line[at : at + room], room)
+        parts.append(line[at:end])
+        at, room = end, WIDTH - len(CONTINUED)
+    return CONTINUED.join(parts)
+
+
+def _fitting(text: str, room: int) -> int:
+    """Return how many characters of a text fit into so many columns; wide characters take two."""
+    columns = 0
+    for at, char in enumerate("" if text.isascii() else text):
+        columns += 1 + (east_asian_width(char) in "WF")
+        if columns > room:
+            return at
+    return len(text)
+
+
+def plain(text: str) -> str:
     """Return `text` with everything escaped that a person cannot see, or cannot tell from a plain space."""
-    shown = visible(text)
+    shown = _SPACES.sub(lambda run: f"«{len(run[0])} spaces»", visible(text))
     if shown.isprintable():
         return shown
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown)

@@ -23,12 +23,16 @@ class Subject:
     principal: str
     revision: str
     """Of the policy in force."""
+    rule: str = ""
+    """What asked: a grant from before the session read something does not answer the guard's question."""
 
     @classmethod
-    def of(cls, facts: CallFacts, revision: str) -> Subject:
+    def of(cls, facts: CallFacts, revision: str, rule: str = "") -> Subject:
         who = facts.who
-        identity = f"{who.id}\0{who.client}\0{who.transport}"
-        return cls(facts.backend, facts.tool, digest(facts.arguments), facts.session, identity, revision)
+        identity = json.dumps([who.id, who.client, who.transport])
+        return cls(
+            facts.backend, facts.tool, digest(facts.arguments), facts.session, identity, revision, rule
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,10 +44,7 @@ async def send_anchor(config: AnchorConfig, head: Head) -> list[str]:
     if config.command:
         failed += await _run(config.command, line)
     if config.url is not None:
-        try:
-            await anyio.to_thread.run_sync(_post, config.url, line)
-        except (OSError, ValueError) as error:
-            failed.append(f"{urlsplit(config.url).hostname}: {error}")
+        failed += await _posted(config.url, line)
     return failed
 
 
@@ -75,6 +73,18 @@ async def _run(command: Sequence[str], line: bytes) -> list[str]:
     return [f"{command[0]} {describe_exit(done.code)}"] if done.code else []
 
 
+async def _posted(url: str, line: bytes) -> list[str]:
+    """Post the line; what the server at that address answers, or does not, is not trusted to end."""
+    try:
+        with anyio.fail_after(ANCHOR_SECONDS):
+            await anyio.to_thread.run_sync(_post, url, line, abandon_on_cancel=True)
+    except TimeoutError:
+        return [f"{urlsplit(url).hostname} took more than {ANCHOR_SECONDS:g} s"]
+    except (OSError, ValueError, HTTPException) as error:
+        return [f"{urlsplit(url).hostname}: {error or type(error).__name__}"]
+    return []
+
+
 def anchor_line(head: Head) -> bytes:
     """Return the line of one anchor: `{instance, seq, hash, file, time}`."""
     return b"{" + members({**asdict(head), "time": datetime.now(UTC)}) + b"}\n"
@@ -88,10 +98,18 @@ def _post(url: str, line: bytes) -> None:
 
 
 def _append(path: Path, line: bytes) -> None:
+    """Append a whole line or none of it. Raises OSError."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        os.write(handle, line)
-        os.fsync(handle)
+        size = os.fstat(handle).st_size
+        try:
+            done = os.write(handle, line)
+            while done < len(line):
+                done += os.write(handle, line[done:])
+            os.fsync(handle)
+        except OSError:
+            os.ftruncate(handle, size)  # a torn line would make the whole file unreadable
+            raise
     finally:
         os.close(handle)
 

@@ -14,7 +14,7 @@ from gatemini.policy.audit.record import GENESIS, Head, digest, line_of, members
 logger = logging.getLogger(__name__)
 
 
-class Deleted(FileNotFoundError):
+class Lost(FileNotFoundError):
     """The open file has lost its name, and with it all that was written to it."""
 
 
@@ -107,15 +107,15 @@ class Disk:
             logger.warning("audit: old files stay: %s", error)
 
     def sync(self) -> None:
-        """Wait until all records so far are on the disk; blocks. Raises OSError, also for a file that was deleted."""
+        """Wait until all records so far are on the disk; blocks. Raises OSError, also for a file that was deleted or moved."""
         while self._full:
             self._full[0].sync()
             self._full.pop(0).close()
         file = self._file
         if file is not None:
             file.sync()
-            if file.is_deleted():
-                raise Deleted(errno.ENOENT, "was deleted while it was written", str(file.path))
+            if file.is_lost():
+                raise Lost(errno.ENOENT, "was deleted or moved while it was written", str(file.path))
         if self._new_names:
             sync_folder(self.folder)
             self._new_names = False

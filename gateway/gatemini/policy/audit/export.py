@@ -10,6 +10,7 @@ from io import StringIO
 from typing import Any
 
 from gatemini import __version__
+from gatemini.text.escape import visible
 
 OCSF_VERSION = "1.3.0"
 COLUMNS = (
@@ -75,7 +76,7 @@ def ocsf(records: Iterable[dict[str, Any]]) -> Iterator[str]:
             event["app"] = event["metadata"]["product"]
         else:
             event["entity"] = {"name": kind, "type": "configuration"}
-        yield json.dumps(event, ensure_ascii=False)
+        yield json.dumps(event)
 
 
 def _status(record: dict[str, Any]) -> int:
@@ -93,7 +94,10 @@ def _milliseconds(time: str) -> int:
 
 
 def csv_lines(records: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield a header and one line a record, without line ends. A cell never begins a formula of a spreadsheet."""
+    """Yield a header and one line a record, without line ends.
+
+    A cell never begins a formula of a spreadsheet, and control and invisible characters are escaped.
+    """
     yield _line((*COLUMNS, "more"))
     for record in records:
         more = {key: value for key, value in record.items() if key not in COLUMNS}
@@ -101,7 +105,7 @@ def csv_lines(records: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return (
         "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) and isinstance(value, str) else text
     )

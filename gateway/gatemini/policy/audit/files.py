@@ -58,9 +58,13 @@ class AuditFile:
         """Wait until everything written is on the disk."""
         getattr(os, "fdatasync", os.fsync)(self.fd)
 
-    def is_deleted(self) -> bool:
-        """Whether the file has lost its name: what is written to it is lost with the process."""
-        return os.fstat(self.fd).st_nlink == 0
+    def is_lost(self) -> bool:
+        """Whether its name means no file any more, or another one: then nobody finds what is written to it."""
+        try:
+            named = self.path.lstat()
+        except FileNotFoundError:
+            return True
+        return not os.path.samestat(named, os.fstat(self.fd))
 
     def close(self) -> None:
         os.close(self.fd)

@@ -27,7 +27,7 @@ from gatemini.errors import AuditFailed
 from gatemini.policy.audit.anchors import is_anchored, send_anchor
 from gatemini.policy.audit.arguments import Kept, read_key
 from gatemini.policy.audit.call_records import CallRecords
-from gatemini.policy.audit.disk import Deleted, Disk
+from gatemini.policy.audit.disk import Disk, Lost
 from gatemini.policy.audit.files import unjoined_heads
 from gatemini.policy.audit.record import Head
 from gatemini.policy.decision import Decision
@@ -265,7 +265,7 @@ class AuditLog:
             except OSError as error:
                 self._sync_error = error
                 logger.error("%s", self.problem)
-                if isinstance(error, Deleted):
+                if isinstance(error, Lost):
                     self._disk.abandon()
             else:
                 self._sync_error, self.synced = None, seq

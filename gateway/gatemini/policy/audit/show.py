@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gatemini.config.model.durations import seconds_of
+from gatemini.config.model.values.durations import seconds_of
 
 
 @dataclass(frozen=True, slots=True)

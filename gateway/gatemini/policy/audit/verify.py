@@ -81,6 +81,10 @@ def verify(files: Iterable[Path], *, heads: Iterable[str] = (), anchors: Iterabl
     """Verify all files of a log together. `heads` are hashes of lines that must be there, `anchors` heads sent outside."""
     paths = sorted(files)
     report = Report(files=len(paths))
+    if not paths:
+        report.findings.append(
+            Finding("", 0, "there is no file: all were deleted, or nothing was ever written")
+        )
     pruned: dict[str, Line] = {}
     outside = list(anchors)
     joins = [join for path in paths for join in _joins(path)]

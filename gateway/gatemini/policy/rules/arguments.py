@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Any
 
-from gatemini.config.model.expressions import compile_pattern
 from gatemini.config.model.policy import ArgumentMatcher
+from gatemini.config.model.values.expressions import compile_pattern
 from gatemini.model import Json
 
 

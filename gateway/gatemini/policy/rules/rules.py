@@ -8,9 +8,9 @@ from datetime import datetime
 
 from gatemini.config.model.policy import PolicyConfig, Rule
 from gatemini.model import Json
-from gatemini.policy.budgets import Counts
 from gatemini.policy.decision import Ask, Decision, stricter
 from gatemini.policy.facts import CallFacts, Hints
+from gatemini.policy.limits.budgets import Counts
 from gatemini.policy.principal import Principal
 from gatemini.policy.rules.arguments import Match, compile_arguments
 from gatemini.policy.rules.globs import compile_globs, tool_names
@@ -60,6 +60,11 @@ class CompiledRule:
         """Whether it depends on arguments, or on what an expression says."""
         self.tells_ids = bool(rule.clients) or (self._when is not None and "client" in self._when.names)
         """Whether it may tell principals apart that are equal in all but their id."""
+
+    @property
+    def when_of_session(self) -> bool:
+        """Whether it depends on what the session has called so far."""
+        return self._when is not None and "session" in self._when.names
 
     def covers(self, names: tuple[str, ...], tags: tuple[str, ...], hints: Hints) -> bool:
         """Whether it is about this tool."""
@@ -165,6 +170,8 @@ class Rules:
         self.rules = tuple(CompiledRule(number, rule) for number, rule in enumerate(config.rules))
         self.hints = HintRules(config)
         self.default = Decision(config.default, "policy.default")
+        self.of_session = any(rule.when_of_session for rule in self.rules)
+        """Whether some rule depends on what the session has called so far."""
         self.tells_ids = any(rule.tells_ids for rule in self.rules)
         """Whether a decision may depend on the id of a principal."""
 

@@ -6,7 +6,7 @@ import re
 import time
 from typing import Any
 
-from gatemini.config.model.expressions import compile_expression
+from gatemini.config.model.values.expressions import compile_expression
 from gatemini.model import Json
 
 CPU_SECONDS = 0.005

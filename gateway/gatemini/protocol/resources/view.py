@@ -93,6 +93,8 @@ def backend_row(view: View, name: str, status: BackendStatus | None) -> Json:
         row["error"] = visible(status.error, lines=True)
         if status.remedy:
             row["remedy"] = visible(status.remedy)
+    if status is not None and status.login is not None:
+        row["login"] = status.login
     if off is not None:
         row["error"] = visible(off, lines=True)
     return row

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from gatemini.config.model.backend import Strict
+from gatemini.config.model.backend import Duration, Strict
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by a private key that only the issuer has; HMAC, whose key verifiers share, is none of them."""
@@ -88,6 +88,23 @@ class GrantedTools(Strict):
     """None that one matches; wins over `allow`."""
 
 
+class ClientBudget(Strict):
+    """What one principal may call within a period, in all its sessions."""
+
+    calls: int | None = Field(default=None, ge=0)
+    """Calls to backends."""
+    writes: int | None = Field(default=None, ge=0)
+    """Calls of tools that are not read-only."""
+    period: Duration = 86_400.0
+    """How long the counts run, from the first call on; then they begin anew. At most 168h."""
+
+    @model_validator(mode="after")
+    def _something(self) -> ClientBudget:
+        if self.calls is None and self.writes is None:
+            raise ValueError("at least one of calls, writes")
+        return self
+
+
 class ClientGrant(Strict):
     """What clients of one pattern may reach; of several patterns that match, all limits hold."""
 
@@ -97,3 +114,5 @@ class ClientGrant(Strict):
     """Only these backends; all without it."""
     calls_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
     """Calls to backends of one principal; so many may also come at once."""
+    budget: ClientBudget | None = None
+    """What one principal may call within a day, or another period."""

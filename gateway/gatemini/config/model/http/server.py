@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gatemini.config.model.backend import Duration, Strict
 from gatemini.config.model.http.auth import ClientGrant, HttpAuthConfig
-from gatemini.config.model.http.sizes import Size
+from gatemini.config.model.values.sizes import Size
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]\s/]*):(\d{1,5})")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")

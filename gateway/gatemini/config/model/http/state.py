@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -33,6 +33,8 @@ class StateConfig(Strict):
     """What all keys there begin with: gateways with the same one are replicas of each other."""
     keys: tuple[Reference, ...] = ()
     """`secretref:` of keys of at least 32 characters, the same for all replicas: the first seals what is stored, all unseal."""
+    on_failure: Literal["refuse", "degrade"] = "refuse"
+    """While the store cannot be reached: refuse calls that need it, or limit them for each replica alone."""
     blobs: HomePath = None
     """A folder that all replicas mount, for values over 1 MiB; else the store has them too."""
 

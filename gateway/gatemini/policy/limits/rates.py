@@ -1,4 +1,4 @@
-"""Calls per minute of each principal, with bursts up to the limit. Kept in this process; replicas each count their own."""
+"""Calls per minute of each principal, with bursts up to the limit, as this process counts them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ class CallRates:
         calls = self._now(facts.who.id, limit)
         if calls >= 1:
             return None
-        wait = (1 - calls) * MINUTE / limit
-        reason = f"the client may make {limit} calls a minute; the next may be made in {wait:.1f} s"
-        return Decision("deny", "http.clients.calls_per_minute", reason)
+        return too_fast(limit, (1 - calls) * MINUTE / limit)
 
     def count(self, facts: CallFacts) -> None:
         """Count an admitted call."""
@@ -55,6 +53,12 @@ class CallRates:
         if level is None:
             return float(limit)
         return min(limit, level.calls + (self._clock() - level.at) * limit / MINUTE)
+
+
+def too_fast(limit: int, wait: float) -> Decision:
+    """Return the denial of a call beyond a client's rate; the next may be made in `wait` seconds."""
+    reason = f"the client may make {limit} calls a minute; the next may be made in {wait:.1f} s"
+    return Decision("deny", "http.clients.calls_per_minute", reason)
 
 
 def _limit(facts: CallFacts) -> int | None:

@@ -21,6 +21,8 @@ class Counts:
     writes: int = 0
     recent: deque[float] = field(default_factory=deque)
     """When the calls of the last minute were made, by the monotonic clock; kept where a budget needs it."""
+    renewed: float = float("-inf")
+    """When the count that replicas share was given a new time to live."""
 
 
 class Budgets:
@@ -28,6 +30,8 @@ class Budgets:
 
     def __init__(self) -> None:
         self.config = BudgetConfig()
+        self.totals = False
+        """Whether a limit or a rule depends on what a session has called so far."""
         self._sessions: dict[str, Counts] = {}
 
     def of(self, session: str) -> Counts:
@@ -51,21 +55,34 @@ class Budgets:
             return None
         counts = self.of(facts.session)
         if config.calls_per_session is not None and counts.calls >= config.calls_per_session:
-            return _spent("calls_per_session", f"the session has made its {config.calls_per_session} calls")
+            return calls_spent(config.calls_per_session)
         writes = config.writes_per_session
         if writes is not None and counts.writes >= writes and not facts.hints.read_only:
-            return _spent(
-                "writes_per_session", f"the session has made its {writes} calls that may change something"
-            )
+            return writes_spent(writes)
         if config.calls_per_minute is not None:
             now = time.monotonic()
             while counts.recent and counts.recent[0] <= now - MINUTE:
                 counts.recent.popleft()
             if len(counts.recent) >= config.calls_per_minute:
                 wait = counts.recent[0] + MINUTE - now
-                reason = f"{config.calls_per_minute} calls were made within a minute; the next may be made in {wait:.0f} s"
-                return _spent("calls_per_minute", reason)
+                return minute_spent(config.calls_per_minute, wait)
         return None
+
+
+def calls_spent(limit: int) -> Decision:
+    """Return the denial of a call beyond `calls_per_session`."""
+    return _spent("calls_per_session", f"the session has made its {limit} calls")
+
+
+def writes_spent(limit: int) -> Decision:
+    """Return the denial of a call beyond `writes_per_session`."""
+    return _spent("writes_per_session", f"the session has made its {limit} calls that may change something")
+
+
+def minute_spent(limit: int, wait: float) -> Decision:
+    """Return the denial of a call beyond `calls_per_minute`; the next may be made in `wait` seconds."""
+    reason = f"{limit} calls were made within a minute; the next may be made in {wait:.0f} s"
+    return _spent("calls_per_minute", reason)
 
 
 def _spent(budget: str, reason: str) -> Decision:

@@ -1,0 +1,1 @@
+"""Login to HTTP backends by OAuth: discovery, the flows, stored tokens and their renewal."""

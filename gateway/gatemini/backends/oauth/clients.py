@@ -1,0 +1,131 @@
+"""The client as which the gateway logs in: configured, a metadata document, or registered (RFC 7591)."""
+
+from __future__ import annotations
+
+import base64
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from mcp.client.auth.utils import issuers_match, should_use_client_metadata_url
+
+from gatemini.backends.oauth.discovery import Authority
+from gatemini.backends.oauth.record import Client, Login
+from gatemini.backends.oauth.requests import OAuthError, post_json, refused, shown
+from gatemini.config.model.backend import BackendOAuth
+
+CLIENT_NAME = "Gatemini"
+GRANTS = ["authorization_code", "refresh_token"]
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+ASSERTION_SECONDS = 60
+_METHODS = ("client_secret_basic", "client_secret_post", "none")
+
+
+async def client_of(
+    config: BackendOAuth, authority: Authority, before: Login | None, redirects: Sequence[str]
+) -> Client:
+    """The client for an issuer. One that was registered with another issuer is never shown to this one."""
+    if config.client_id is not None:
+        return _configured(config, config.client_id, authority)
+    if config.client_metadata_url and should_use_client_metadata_url(
+        authority.issuer, config.client_metadata_url
+    ):
+        return Client(config.client_metadata_url)
+    if before is not None and before.client.registered and issuers_match(before.issuer, authority.name):
+        return before.client
+    return await _register(authority, redirects)
+
+
+def _configured(config: BackendOAuth, client_id: str, authority: Authority) -> Client:
+    if config.flow == "private_key_jwt":
+        method = "private_key_jwt"
+    elif config.client_secret is None:
+        method = "none"
+    else:
+        method = _method(authority, _METHODS[:2])
+    return Client(client_id, method=method)
+
+
+def _method(authority: Authority, known: Sequence[str]) -> str:
+    """How to prove oneself: the first known way that the issuer takes; Basic where it names none (RFC 8414)."""
+    taken = authority.issuer.token_endpoint_auth_methods_supported
+    if not taken:
+        return "client_secret_basic"
+    return next((each for each in known if each in taken), known[0])
+
+
+async def _register(authority: Authority, redirects: Sequence[str]) -> Client:
+    place = authority.endpoint("registration")
+    if place is None:
+        raise OAuthError(
+            f"the issuer {shown(authority.name)} registers no clients: set oauth.client_id to one that it knows"
+        )
+    taken = authority.issuer.grant_types_supported
+    grants = [*GRANTS, *([DEVICE_GRANT] if authority.endpoint("device_authorization") else [])]
+    public = "none" in (authority.issuer.token_endpoint_auth_methods_supported or ["none"])
+    body: dict[str, Any] = {
+        "client_name": CLIENT_NAME,
+        "redirect_uris": list(redirects),
+        "grant_types": [each for each in grants if not taken or each in taken or each in GRANTS],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none" if public else _method(authority, _METHODS),
+        "application_type": "native",
+    }
+    status, answer = await post_json(place, body)
+    ident = answer.get("client_id") if isinstance(answer, dict) else None
+    if status not in (200, 201) or not isinstance(ident, str) or not ident:
+        raise refused(place, status, answer)
+    secret = answer.get("client_secret")
+    secret = secret if isinstance(secret, str) and secret else None
+    method = answer.get("token_endpoint_auth_method") or ("none" if secret is None else "client_secret_basic")
+    if method not in _METHODS:
+        raise OAuthError(f"the issuer wants clients to prove themselves by {str(method)[:60]}")
+    return Client(ident, secret, method if secret else "none", registered=True)
+
+
+def proof(config: BackendOAuth, login: Login, form: dict[str, str]) -> dict[str, str]:
+    """Add the client to a form for the token endpoint; the headers that go with it."""
+    client = login.client
+    secret = client.secret if client.registered else config.client_secret
+    if client.method == "client_secret_basic" and secret is not None:
+        pair = f"{quote(client.client_id, safe='')}:{quote(secret, safe='')}"
+        return {"authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
+    form["client_id"] = client.client_id
+    if client.method == "client_secret_post" and secret is not None:
+        form["client_secret"] = secret
+    elif client.method == "private_key_jwt" and secret is not None:
+        form["client_assertion_type"] = ASSERTION
+        form["client_assertion"] = _assertion(client.client_id, secret, login.issuer)
+    return {}
+
+
+def _assertion(client_id: str, pem: str, issuer: str) -> str:
+    """A JWT that the client signs about itself (RFC 7523)."""
+    try:
+        key = load_pem_private_key(pem.encode(), None)
+    except (ValueError, TypeError) as error:
+        raise OAuthError("oauth.client_secret is no private key in PEM without a password") from error
+    algorithm = "RS256"
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        algorithm = {256: "ES256", 384: "ES384", 521: "ES512"}.get(key.curve.key_size, "ES256")
+    elif isinstance(key, ed25519.Ed25519PrivateKey):
+        algorithm = "EdDSA"
+    now = int(time.time())
+    claims = {
+        "iss": client_id,
+        "sub": client_id,
+        "aud": issuer,
+        "iat": now,
+        "exp": now + ASSERTION_SECONDS,
+        "jti": str(uuid.uuid4()),
+    }
+    return jwt.encode(claims, key, algorithm)  # type: ignore[arg-type]
+
+
+__all__ = ["CLIENT_NAME", "DEVICE_GRANT", "client_of", "proof"]

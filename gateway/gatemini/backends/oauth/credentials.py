@@ -1,0 +1,286 @@
+"""The token of one backend for one principal: given to each request, renewed ahead of its end, one renewal at a time.
+
+Requests go on with the token in force while it is renewed. All times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+
+import anyio
+import anyio.abc
+import httpx2
+import msgspec
+from mcp.client.auth.utils import issuers_match, union_scopes
+
+from gatemini.backends.oauth.discovery import Challenge, challenge_of, discover
+from gatemini.backends.oauth.grants import refreshed, unattended
+from gatemini.backends.oauth.interface import Hide, TokenSource
+from gatemini.backends.oauth.record import Kept, Login
+from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError
+from gatemini.backends.oauth.vault import Vault, key_of
+from gatemini.config.model.backend import UNATTENDED, BackendConfig, BackendOAuth
+from gatemini.errors import BackendError, BackendUnreachable, ConfigError, LoginRequired, StateUnavailable
+from gatemini.model import Json
+
+FOLLOW_SECONDS = 0.5
+"""How often it is looked whether another process has changed the stored login."""
+AGAIN_SECONDS = 15.0
+"""After a renewal ahead of time that failed, the next one begins so much later."""
+ATTEMPTS = 2
+"""How often a request is sent with different tokens."""
+
+logger = logging.getLogger(__name__)
+
+
+class Credentials(TokenSource):
+    """The login of one backend for one principal."""
+
+    def __init__(
+        self, config: BackendConfig, oauth: BackendOAuth, vault: Vault, hide: Hide, who: str = ""
+    ) -> None:
+        self.name = config.name
+        self.url = str(config.url)
+        self.oauth = oauth
+        self.key = key_of(config.name, self.url, who)
+        self._vault = vault
+        self._hide = hide
+        self._kept = Kept()
+        self._version: object = _UNREAD
+        self._looked = 0.0
+        self._renew_at: float | None = None
+        self._renewal: _Renewal | None = None
+        self._insufficient: str | None = None
+        """The token in force when only a person could go on: a new connection waits for another one."""
+        self.changed = anyio.Event()
+        """Set, and replaced by a new one, when the login changes."""
+
+    @property
+    def login(self) -> Login | None:
+        """The login in force, with a token."""
+        found = self._kept.login
+        return found if found is not None and found.access_token else None
+
+    @property
+    def facts(self) -> Json | None:
+        login = self.login
+        if login is None:
+            return None
+        renewable = login.refresh_token is not None or self.oauth.flow in UNATTENDED
+        until = None if login.expires is None else datetime.fromtimestamp(login.expires, UTC)
+        expires = None if until is None else until.isoformat(timespec="seconds")
+        return {"expires": expires, "renewable": renewable, "scope": login.scope}
+
+    @property
+    def challenge(self) -> Challenge:
+        """The backend's last challenge that only a person can answer."""
+        return self._kept.challenge
+
+    @property
+    def before(self) -> Login | None:
+        """The stored login, with or without tokens: a registered client is used again."""
+        return self._kept.login
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    async def token(self, tasks: anyio.abc.TaskGroup) -> str | None:
+        await self.follow()
+        login, now = self.login, time.time()
+        if login is None:
+            return None
+        if login.is_expired(now):
+            await self._obtained(tasks, Challenge(), login.access_token)
+            login = self.login
+        elif self._renew_at is not None and now >= self._renew_at and self._renewal is None:
+            self._renew_at = now + AGAIN_SECONDS
+            self._begin(tasks, partial(self._renew, Challenge(), login.access_token))
+        return login.access_token if login is not None else None
+
+    async def refused(
+        self, response: httpx2.Response, token: str | None, attempt: int, tasks: anyio.abc.TaskGroup
+    ) -> bool:
+        challenge = challenge_of(response)
+        if response.status_code == 403 and not challenge.wants_more:
+            return False
+        if self.login is not None and self.login.access_token != token:
+            return attempt < ATTEMPTS
+        if attempt >= ATTEMPTS:
+            if challenge.wants_more or self.oauth.flow in UNATTENDED:
+                return False
+            await self._forget_tokens(challenge)
+            raise await self.required(challenge, "the server refuses a token that was just made")
+        if challenge.wants_more and self.login is not None:
+            more = union_scopes(self.login.scope, challenge.scope)
+            challenge = msgspec.structs.replace(challenge, scope=more)
+        await self._obtained(tasks, challenge, token)
+        return True
+
+    async def required(self, challenge: Challenge, why: str) -> LoginRequired:
+        """The error for what only a person can do; the challenge is kept for the command that does it."""
+        if challenge != self._kept.challenge and challenge != Challenge():
+            await self._keep(msgspec.structs.replace(self._kept, challenge=challenge))
+        self._insufficient = self.login.access_token if self.login is not None else None
+        more = challenge.wants_more
+        what = f"needs a login with more scopes ({challenge.scope})" if more else "needs a login"
+        return LoginRequired(
+            f"{self.name} {what}: {why}",
+            hint=f"a person runs `gatemini login {self.name}`; then call again",
+            details={"login": self.name, "step_up": more},
+        )
+
+    # -- renewal -------------------------------------------------------------------------------------
+
+    async def _obtained(self, tasks: anyio.abc.TaskGroup, challenge: Challenge, old: str | None) -> None:
+        """Wait for another token than `old`; the renewal goes on if the caller gives up."""
+        renewal = self._renewal or self._begin(tasks, partial(self._renew, challenge, old))
+        await renewal.over.wait()
+        if renewal.error is not None:
+            error = renewal.error
+            raise type(error)(error.message, hint=error.hint, details=error.details)
+
+    def _begin(self, tasks: anyio.abc.TaskGroup, renew: Callable[[], Awaitable[None]]) -> _Renewal:
+        renewal = self._renewal = _Renewal()
+        tasks.start_soon(self._run, renewal, renew)
+        return renewal
+
+    async def _run(self, renewal: _Renewal, renew: Callable[[], Awaitable[None]]) -> None:
+        # Shielded: a rotated refresh token that is not written down is a lost login.
+        with anyio.CancelScope(shield=True):
+            try:
+                await renew()
+            except IssuerUnreachable as error:
+                renewal.error = BackendUnreachable(
+                    f"{self.name}: no token: {error.message}", hint="the login stays; call again later"
+                )
+            except OAuthError as error:
+                renewal.error = BackendUnreachable(f"{self.name}: the login failed: {error.message}")
+            except StateUnavailable as error:
+                renewal.error = BackendUnreachable(f"{self.name}: no token: {error.message}")
+            except BackendError as error:
+                renewal.error = error
+            finally:
+                self._renewal = None
+                if renewal.error is not None:
+                    logger.info("%s", renewal.error.message)
+                renewal.over.set()
+
+    async def _renew(self, challenge: Challenge, old: str | None) -> None:
+        """Get another token than `old`: from another process, by the refresh token, or by the client's own grant."""
+        async with self._vault.turn(self.key):
+            await self.follow(now=True)
+            login = self.login
+            if login is not None and login.access_token != old and not login.is_expired(time.time()):
+                return
+            if challenge == Challenge() and login is not None and login.refresh_token is not None:
+                await self._refresh(login, challenge)
+            elif self.oauth.flow in UNATTENDED:
+                authority = await discover(self.url, challenge)
+                await self._keep(Kept(await unattended(self.oauth, authority, challenge, self._kept.login)))
+            elif challenge.wants_more or login is None or login.refresh_token is None:
+                raise await self.required(
+                    challenge, "nobody is logged in" if login is None else "its token has ended"
+                )
+            else:
+                authority = await discover(self.url, challenge)
+                if not issuers_match(authority.name, login.issuer):
+                    await self._forget_tokens(challenge)
+                    raise await self.required(challenge, f"its issuer is {authority.name} now")
+                await self._refresh(login, challenge)
+
+    async def _refresh(self, login: Login, challenge: Challenge) -> None:
+        try:
+            renewed = await refreshed(self.oauth, login)
+        except IssuerUnreachable:
+            raise
+        except OAuthError as error:
+            if error.code not in ("invalid_grant", "invalid_client", "unauthorized_client"):
+                raise
+            await self._forget_tokens(challenge)
+            raise await self.required(challenge, f"its login has ended ({error.code})") from error
+        await self._keep(Kept(renewed))  # before the first use: the old refresh token may not count any more
+
+    async def _forget_tokens(self, challenge: Challenge) -> None:
+        login = self._kept.login
+        await self._keep(Kept(login.without_tokens() if login is not None else None, challenge))
+
+    # -- the stored login ------------------------------------------------------------------------------
+
+    async def follow(self, *, now: bool = False) -> bool:
+        """Read the stored login again where another process has changed it; whether it did."""
+        clock = time.monotonic()
+        if not now and clock < self._looked + FOLLOW_SECONDS:
+            return False
+        self._looked = clock
+        try:
+            version = await self._vault.version(self.key)
+            if version == self._version:
+                return False
+            self._take(await self._vault.read(self.key), version)
+        except StateUnavailable as error:
+            if self._version is not _UNREAD:
+                return False  # what is known goes on
+            raise BackendUnreachable(f"{self.name}: no login: {error.message}", hint=error.hint) from error
+        except (ConfigError, OSError) as error:
+            hint = error.hint if isinstance(error, ConfigError) else None
+            raise LoginRequired(f"{self.name} has no login: {error}", hint=hint) from error
+        return True
+
+    async def _keep(self, kept: Kept) -> None:
+        """Write it down, then use it; where it cannot be written, it counts for this process."""
+        try:
+            await self._vault.write(self.key, kept)
+            version = await self._vault.version(self.key)
+        except (ConfigError, OSError, StateUnavailable) as error:
+            logger.warning("the login of %s is lost at the next start: %s", self.name, error)
+            version = self._version
+        self._take(kept, version)
+
+    def _take(self, kept: Kept, version: object) -> None:
+        before = self._kept.login.secrets if self._kept.login is not None else []
+        new = kept.login.secrets if kept.login is not None else []
+        self._hide(f"token of {self.name}", [*new, *before])
+        self._kept, self._version = kept, version
+        self._renew_at = kept.login.renew_time() if kept.login is not None else None
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    async def logged_in(self, login: Login) -> None:
+        """Keep the login that a person has made. Raises ConfigError or OSError where it cannot be written."""
+        async with self._vault.turn(self.key):
+            await self._vault.write(self.key, Kept(login))
+            self._take(Kept(login), await self._vault.version(self.key))
+
+    async def log_out(self) -> Login | None:
+        """Forget the login; what it was."""
+        async with self._vault.turn(self.key):
+            with suppress(LoginRequired):
+                await self.follow(now=True)
+            login = self._kept.login
+            await self._vault.remove(self.key)
+            self._take(Kept(), await self._vault.version(self.key))
+        return login
+
+    async def until_login(self) -> None:
+        while True:
+            with suppress(BackendError):  # what is stored cannot be read yet
+                await self.follow(now=True)
+                if self.login is not None and self.login.access_token != self._insufficient:
+                    return
+            with anyio.move_on_after(FOLLOW_SECONDS):
+                await self.changed.wait()
+
+
+class _Renewal:
+    """A renewal that is under way."""
+
+    def __init__(self) -> None:
+        self.over = anyio.Event()
+        self.error: BackendError | None = None
+
+
+_UNREAD = object()

@@ -1,0 +1,85 @@
+"""The login by a code that a person types elsewhere (RFC 8628)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+
+from gatemini.backends.oauth.clients import DEVICE_GRANT, proof
+from gatemini.backends.oauth.discovery import Authority, Challenge
+from gatemini.backends.oauth.grants import begun, granted, parameters
+from gatemini.backends.oauth.record import Login
+from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, post_form
+from gatemini.config.model.backend import BackendOAuth
+
+DEFAULT_INTERVAL, SLOWER = 5.0, 5.0
+"""Seconds between two requests, and how much longer they get when the issuer wants fewer."""
+DEFAULT_LIFE, LONGEST_LIFE = 600.0, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """What the person needs: `url` has the code in it already, where the issuer gives such an address."""
+
+    page: str
+    code: str
+    url: str
+
+
+async def by_device(
+    config: BackendOAuth,
+    authority: Authority,
+    challenge: Challenge,
+    before: Login | None,
+    show: Callable[[DeviceCode], None],
+) -> Login:
+    """Log in while the person confirms a code in any browser. Raises OAuthError."""
+    place = authority.endpoint("device_authorization")
+    if place is None:
+        raise OAuthError("the issuer has no login by device code: set oauth.flow to browser")
+    login = await begun(config, authority, before, (_UNUSED,))
+    scope = authority.scope(config.scopes, challenge, refreshable=True)
+    form = {"resource": authority.resource, **parameters(config, scope)}
+    headers = proof(config, login, form)
+    form.setdefault("client_id", login.client.client_id)
+    answer = await post_form(place, form, headers)
+    device, code, page = (answer.get(key) for key in ("device_code", "user_code", "verification_uri"))
+    if not (isinstance(device, str) and isinstance(code, str) and isinstance(page, str)):
+        raise OAuthError("the issuer's answer has no device_code, user_code and verification_uri")
+    whole = answer.get("verification_uri_complete")
+    checked(page, authority.url)
+    url = checked(whole, authority.url) if isinstance(whole, str) else page
+    show(DeviceCode(page, code, url))
+    life = min(_seconds(answer.get("expires_in"), DEFAULT_LIFE), LONGEST_LIFE)
+    interval = _seconds(answer.get("interval"), DEFAULT_INTERVAL)
+    grant = {"grant_type": DEVICE_GRANT, "device_code": device}
+    with anyio.move_on_after(life):
+        return await _polled(config, login, grant, scope, interval)
+    raise OAuthError(f"the code was not confirmed within {life:g} s", code="expired_token")
+
+
+async def _polled(
+    config: BackendOAuth, login: Login, grant: dict[str, str], scope: str | None, interval: float
+) -> Login:
+    while True:
+        await anyio.sleep(interval)
+        try:
+            return await granted(config, login, grant, scope)
+        except IssuerUnreachable:
+            interval *= 2
+        except OAuthError as error:
+            if error.code == "slow_down":
+                interval += SLOWER
+            elif error.code != "authorization_pending":
+                raise
+
+
+def _seconds(value: object, default: float) -> float:
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    return float(value) if usable else default  # type: ignore[arg-type]
+
+
+_UNUSED = "http://127.0.0.1/callback"
+"""Issuers want an address to come back to at registration, also where none is used."""

@@ -1,0 +1,153 @@
+"""Find the authorization server of a backend (RFC 9728) and what it offers (RFC 8414, OpenID Connect Discovery)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+import msgspec
+from mcp.client.auth.utils import (
+    build_oauth_authorization_server_metadata_discovery_urls,
+    build_protected_resource_metadata_discovery_urls,
+    extract_field_from_www_auth,
+    get_client_metadata_scopes,
+    issuers_match,
+    union_scopes,
+)
+from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
+from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
+from pydantic import AnyHttpUrl, ValidationError
+
+from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, get, shown
+
+INSUFFICIENT_SCOPE = "insufficient_scope"
+
+
+class Issuer(OAuthMetadata):
+    """The metadata of an authorization server; some have no page where persons log in, some have devices."""
+
+    authorization_endpoint: AnyHttpUrl | None = None  # type: ignore[assignment]
+    device_authorization_endpoint: AnyHttpUrl | None = None
+
+
+class Challenge(msgspec.Struct, frozen=True):
+    """What a 401 or 403 of a backend says about logins."""
+
+    metadata_url: str | None = None
+    scope: str | None = None
+    error: str | None = None
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the token counts and lacks scopes."""
+        return self.error == INSUFFICIENT_SCOPE
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """The authorization server of a backend."""
+
+    issuer: Issuer
+    name: str
+    """The issuer's identifier, letter by letter."""
+    resource: str
+    """The value of the `resource` parameter (RFC 8707)."""
+    protected: ProtectedResourceMetadata | None
+    url: str
+    """The backend's own address."""
+
+    def endpoint(self, name: str) -> str | None:
+        """One of its addresses. Raises OAuthError for one that tokens must not be sent to."""
+        found = getattr(self.issuer, f"{name}_endpoint")
+        return None if found is None else checked(str(found), self.url)
+
+    @property
+    def token_endpoint(self) -> str:
+        return checked(str(self.issuer.token_endpoint), self.url)
+
+    def scope(self, configured: tuple[str, ...], challenge: Challenge, *, refreshable: bool) -> str | None:
+        """The scopes to ask for: configured ones, else those of the challenge, else those that the backend lists.
+
+        A challenge for more scopes adds to the configured ones.
+        """
+        wanted = " ".join(configured) or None
+        if wanted is None or challenge.wants_more:
+            wanted = union_scopes(wanted, challenge.scope)
+        listed = self.protected.scopes_supported if self.protected is not None else None
+        if wanted is None and listed is None:
+            return None
+        grants = ["refresh_token"] if refreshable else []
+        return get_client_metadata_scopes(wanted, self.protected, self.issuer, grants)
+
+
+def challenge_of(response: httpx2.Response) -> Challenge:
+    """Read the `WWW-Authenticate` header of a refusal."""
+    fields = ("resource_metadata", "scope", "error")
+    return Challenge(*(extract_field_from_www_auth(response, field) for field in fields))
+
+
+async def discover(url: str, challenge: Challenge) -> Authority:
+    """Find the authorization server of the backend at `url`. Raises OAuthError."""
+    protected = await _protected(url, challenge)
+    resource = resource_url_from_server_url(url)
+    if protected is None:  # as servers of the revision 2025-03-26: the backend's own origin is the issuer
+        base = _origin(url)
+        issuer = await _issuer(url, None, base)
+        return Authority(issuer or _default_issuer(base), base, resource, None, url)
+    if not check_resource_allowed(resource, str(protected.resource)):
+        raise OAuthError(f"the server says that it is {protected.resource}, not {shown(url)}")
+    name = str(protected.authorization_servers[0])
+    issuer = await _issuer(url, name, name)
+    if issuer is None:
+        raise OAuthError(f"the authorization server {shown(name)} has no metadata")
+    return Authority(issuer, str(issuer.issuer), str(protected.resource), protected, url)
+
+
+async def _protected(url: str, challenge: Challenge) -> ProtectedResourceMetadata | None:
+    """The backend's own metadata, where it has some."""
+    named = urljoin(url, challenge.metadata_url) if challenge.metadata_url else None
+    for place in build_protected_resource_metadata_discovery_urls(named, url):
+        if _origin(place) != _origin(url):
+            checked(place, url)
+        status, body = await get(place)
+        if status >= 500:
+            raise IssuerUnreachable(f"{shown(place)} answered {status}")
+        if status == 200 and isinstance(body, dict):
+            try:
+                return ProtectedResourceMetadata.model_validate(body)
+            except ValidationError as error:
+                raise OAuthError(f"{shown(place)} is no metadata of a protected resource") from error
+    return None
+
+
+async def _issuer(url: str, name: str | None, expected: str) -> Issuer | None:
+    """The metadata of an issuer, which must name itself in them."""
+    for place in build_oauth_authorization_server_metadata_discovery_urls(name, url):
+        if name is not None:
+            checked(place, url)
+        status, body = await get(place)
+        if status >= 500:
+            raise IssuerUnreachable(f"{shown(place)} answered {status}")
+        if status != 200 or not isinstance(body, dict):
+            continue
+        try:
+            issuer = Issuer.model_validate(body)
+        except ValidationError as error:
+            raise OAuthError(f"{shown(place)} is no metadata of an issuer") from error
+        if not issuers_match(str(issuer.issuer), expected):
+            raise OAuthError(f"{shown(place)} says that it is {issuer.issuer}, not {expected}")
+        return issuer
+    return None
+
+
+def _default_issuer(base: str) -> Issuer:
+    """The addresses of an issuer without metadata, by the revision 2025-03-26."""
+    where = {"authorization": "authorize", "token": "token", "registration": "register"}
+    places = {f"{name}_endpoint": f"{base}/{path}" for name, path in where.items()}
+    return Issuer.model_validate({"issuer": base, **places})
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,70 @@
+"""Requests to a token endpoint: each returns the login with its new tokens."""
+
+from __future__ import annotations
+
+import time
+
+from gatemini.backends.oauth.clients import client_of, proof
+from gatemini.backends.oauth.discovery import Authority, Challenge
+from gatemini.backends.oauth.record import Login
+from gatemini.backends.oauth.requests import OAuthError, post_form
+from gatemini.config.model.backend import BackendOAuth
+
+
+async def granted(config: BackendOAuth, login: Login, form: dict[str, str], asked: str | None) -> Login:
+    """Send a grant with the client's proof. Raises OAuthError."""
+    form = dict(form)
+    if login.resource:
+        form.setdefault("resource", login.resource)
+    headers = proof(config, login, form)
+    answer = await post_form(login.token_endpoint, form, headers)
+    return login.with_tokens(answer, time.time(), asked)
+
+
+async def begun(
+    config: BackendOAuth, authority: Authority, before: Login | None, redirects: tuple[str, ...] = ()
+) -> Login:
+    """A login without tokens yet: the client and the addresses of its issuer."""
+    client = await client_of(config, authority, before, redirects)
+    return Login(
+        issuer=authority.name,
+        token_endpoint=authority.token_endpoint,
+        resource=authority.resource,
+        client=client,
+        revocation_endpoint=authority.endpoint("revocation"),
+        serial=before.serial if before is not None else 0,
+    )
+
+
+async def refreshed(config: BackendOAuth, login: Login) -> Login:
+    """Renew a login by its refresh token."""
+    if login.refresh_token is None:
+        raise OAuthError("there is no refresh token", code="invalid_grant")
+    form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
+    return await granted(config, login, form, login.scope)
+
+
+async def unattended(
+    config: BackendOAuth, authority: Authority, challenge: Challenge, before: Login | None
+) -> Login:
+    """A login that needs no person: the client's own."""
+    scope = authority.scope(config.scopes, challenge, refreshable=False)
+    form = {"grant_type": "client_credentials", **parameters(config, scope)}
+    return await granted(config, await begun(config, authority, before), form, scope)
+
+
+async def revoked(config: BackendOAuth, login: Login) -> None:
+    """Give the tokens back, where the issuer takes them (RFC 7009)."""
+    if login.revocation_endpoint is None:
+        return
+    for kind in ("refresh_token", "access_token"):
+        if token := getattr(login, kind):
+            form = {"token": token, "token_type_hint": kind}
+            headers = proof(config, login, form)
+            await post_form(login.revocation_endpoint, form, headers)
+
+
+def parameters(config: BackendOAuth, scope: str | None) -> dict[str, str]:
+    """What a request for new tokens names besides its grant."""
+    found = {"scope": scope, "audience": config.audience}
+    return {name: value for name, value in found.items() if value}

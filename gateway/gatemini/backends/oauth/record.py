@@ -1,0 +1,104 @@
+"""What is kept of a login: the tokens, their ages, and the client that got them. Pure; times are seconds since the epoch."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+from gatemini.backends.oauth.discovery import Challenge
+from gatemini.backends.oauth.requests import OAuthError
+
+SKEW_SECONDS = 30.0
+"""A token counts as expired so long before its end: clocks differ, and a request takes its time."""
+RENEW_AT = 0.8
+"""The part of its life after which a token is renewed while it still counts."""
+JITTER = 0.05
+"""Replicas must not all renew at the same moment."""
+
+
+class Client(msgspec.Struct, frozen=True):
+    """The client as which the gateway is known to an issuer."""
+
+    client_id: str
+    secret: str | None = None
+    """The secret that the issuer gave it; a configured one is not kept here."""
+    method: str = "none"
+    """How it proves itself at the token endpoint."""
+    registered: bool = False
+    """Whether the gateway has registered it itself, with this issuer only."""
+
+
+class Login(msgspec.Struct, frozen=True):
+    """The login to one backend, as it is stored."""
+
+    issuer: str
+    token_endpoint: str
+    resource: str
+    client: Client
+    access_token: str = ""
+    """Empty once the login does not count any more; then only the client is of use."""
+    obtained: float = 0.0
+    expires: float | None = None
+    refresh_token: str | None = None
+    scope: str | None = None
+    revocation_endpoint: str | None = None
+    serial: int = 0
+    """Counts up with each token of this login."""
+
+    def is_expired(self, now: float) -> bool:
+        if self.expires is None:
+            return False
+        return now >= self.expires - min(SKEW_SECONDS, (self.expires - self.obtained) / 10)
+
+    def renew_time(self) -> float | None:
+        """When to renew the token ahead of its end; the same moment is not chosen twice."""
+        if self.expires is None:
+            return None
+        part = RENEW_AT - random.uniform(0, JITTER)  # noqa: S311 - no secret
+        return self.obtained + (self.expires - self.obtained) * part
+
+    def with_tokens(self, answer: dict[str, Any], now: float, asked: str | None) -> Login:
+        """This login with the tokens of a token response; an answer without a refresh token keeps the old one."""
+        token, kind = answer.get("access_token"), answer.get("token_type", "Bearer")
+        if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+            raise OAuthError("the issuer's answer has no usable access_token")
+        if not isinstance(kind, str) or kind.lower() != "bearer":
+            raise OAuthError(f"the issuer gives tokens of the type {str(kind)[:40]}, only Bearer is known")
+        refresh, scope = answer.get("refresh_token"), answer.get("scope")
+        return msgspec.structs.replace(
+            self,
+            access_token=token,
+            obtained=now,
+            expires=_expiry(answer.get("expires_in"), now),
+            refresh_token=refresh if isinstance(refresh, str) and refresh else self.refresh_token,
+            scope=scope if isinstance(scope, str) else asked,
+            serial=self.serial + 1,
+        )
+
+    def without_tokens(self) -> Login:
+        return msgspec.structs.replace(self, access_token="", refresh_token=None, expires=None)
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must appear nowhere."""
+        found = (self.access_token, self.refresh_token, self.client.secret)
+        return [each for each in found if each]
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """The whole record of one backend and principal."""
+
+    login: Login | None = None
+    challenge: Challenge = Challenge()
+    """The backend's last challenge that only a person can answer."""
+
+
+def _expiry(seconds: object, now: float) -> float | None:
+    """The end of a token's life; some issuers write the seconds as text."""
+    if isinstance(seconds, str) and seconds.isdecimal():
+        seconds = int(seconds)
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
+        return now + float(seconds)
+    return None

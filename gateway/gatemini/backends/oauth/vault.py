@@ -1,0 +1,220 @@
+"""Stored logins: one sealed file each (AES-GCM), or the store that replicas share."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from gatemini.backends.oauth.record import Kept
+from gatemini.config.model.schema import KeyringConfig
+from gatemini.config.variables.errors import SecretUnavailable
+from gatemini.config.variables.keychain import Keychain, read_keychain
+from gatemini.errors import ConfigError, StateUnavailable
+from gatemini.folders import state_folder
+from gatemini.processes.own_files import read_own, replace_own
+from gatemini.state.store import StateStore
+
+try:
+    import fcntl
+except ImportError:  # Windows, where one gateway serves one client
+    fcntl = None  # type: ignore[assignment]
+
+VARIABLE = "GATEMINI_TOKEN_KEY"
+LEAST_CHARACTERS = 32
+KEY_FILE = "key"
+IN_KEYCHAIN = "login-key"
+NONCE_BYTES = 12
+KEY_BYTES = 32
+"""Sizes, and the names of the key that seals the files: a variable, an entry of the keychain, a file beside them."""
+
+MOST_BYTES = 1 << 20
+LOCK_SECONDS = 30.0
+"""How long another process may take to renew a login, before its turn is taken for lost."""
+POLL_SECONDS = 0.05
+KEPT_SECONDS = 400 * 24 * 3600.0
+"""How long a shared store keeps a login that nobody renews."""
+
+
+def key_of(backend: str, url: str, principal: str) -> str:
+    """The key of a login: another address of the backend, or another principal, has another one."""
+    named = sha256("\0".join((url, principal)).encode()).hexdigest()
+    return f"{backend}-{named[:24]}"
+
+
+class Vault(Protocol):
+    """Where logins are kept."""
+
+    async def read(self, key: str) -> Kept: ...
+
+    async def write(self, key: str, kept: Kept) -> None: ...
+
+    async def remove(self, key: str) -> None: ...
+
+    async def version(self, key: str) -> object:
+        """Changes with each write, and is cheap."""
+        ...
+
+    def turn(self, key: str) -> AbstractAsyncContextManager[None]:
+        """Hold the one turn to renew a login, over all processes; waits for it at most `LOCK_SECONDS`."""
+        ...
+
+
+class FileVault:
+    """Files below the folder of the gateway's state."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or state_folder() / "logins"
+
+    async def read(self, key: str) -> Kept:
+        return await anyio.to_thread.run_sync(self._read, key)
+
+    def _read(self, key: str) -> Kept:
+        path = self._path(key)
+        try:
+            sealed = read_own(path, MOST_BYTES)
+        except FileNotFoundError:
+            return Kept()
+        try:
+            return msgspec.json.decode(unseal(self.folder, sealed, key), type=Kept)
+        except (ValueError, msgspec.ValidationError) as error:
+            raise ConfigError(
+                f"the stored login {path} cannot be read: it was sealed with another key",
+                hint="set GATEMINI_TOKEN_KEY as before, or run `gatemini login` again",
+            ) from error
+
+    async def write(self, key: str, kept: Kept) -> None:
+        await anyio.to_thread.run_sync(self._write, key, kept)
+
+    def _write(self, key: str, kept: Kept) -> None:
+        sealed = seal(self.folder, msgspec.json.encode(kept), key)
+        replace_own(self._path(key), sealed, lasting=True)
+
+    async def remove(self, key: str) -> None:
+        with suppress(FileNotFoundError):
+            self._path(key).unlink()
+
+    async def version(self, key: str) -> object:
+        try:
+            facts = os.stat(self._path(key))
+        except OSError:
+            return None
+        return facts.st_mtime_ns, facts.st_ino, facts.st_size
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = os.open(self.folder / f".{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            with anyio.move_on_after(LOCK_SECONDS):
+                while not _locked(held):  # noqa: ASYNC110 - another process holds it
+                    await anyio.sleep(POLL_SECONDS)
+            yield
+        finally:
+            os.close(held)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.sealed"
+
+
+class StoreVault:
+    """The store that replicas share, which seals what it keeps."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
+
+    async def read(self, key: str) -> Kept:
+        [found] = await self._store.get(_PREFIX + key)
+        return Kept() if found is None else msgspec.json.decode(found, type=Kept)
+
+    async def write(self, key: str, kept: Kept) -> None:
+        await self._store.put(_PREFIX + key, msgspec.json.encode(kept), KEPT_SECONDS)
+
+    async def remove(self, key: str) -> None:
+        await self._store.delete(_PREFIX + key)
+
+    async def version(self, key: str) -> object:
+        [found] = await self._store.get(_PREFIX + key)
+        return found
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        lease, owner = f"{_PREFIX}turn:{key}", secrets.token_hex(8)
+        with anyio.move_on_after(LOCK_SECONDS):
+            while not await self._store.lease(lease, owner, LOCK_SECONDS):  # noqa: ASYNC110 - of another process
+                await anyio.sleep(POLL_SECONDS)
+        try:
+            yield
+        finally:
+            with suppress(StateUnavailable):  # it ends by itself
+                await self._store.release(lease, owner)
+
+
+_PREFIX = "login:"
+
+
+def _locked(held: int) -> bool:
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def seal(folder: Path, plain: bytes, name: str) -> bytes:
+    """Encrypt, bound to a name: no sealed file counts in the place of another."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return nonce + AESGCM(_key(folder, make=True)).encrypt(nonce, plain, name.encode())
+
+
+def unseal(folder: Path, sealed: bytes, name: str) -> bytes:
+    """Decrypt. Raises ValueError where the key is another one, ConfigError where there is none."""
+    try:
+        found = AESGCM(_key(folder, make=False)).decrypt(
+            sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], name.encode()
+        )
+    except InvalidTag as error:
+        raise ValueError("sealed with another key") from error
+    return bytes(found)
+
+
+def _key(folder: Path, *, make: bool) -> bytes:
+    """The key; one is made where there is none yet: in the keychain if it works, else in a file."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        if len(given) < LEAST_CHARACTERS:
+            raise ConfigError(
+                f"{VARIABLE} has {len(given)} characters, and needs {LEAST_CHARACTERS} at least",
+                hint="`openssl rand -base64 32` makes one",
+            )
+        return sha256(given.encode()).digest()
+    try:
+        return read_own(folder / KEY_FILE, KEY_BYTES)
+    except FileNotFoundError:
+        pass
+    keychain = KeyringConfig()
+    try:
+        return bytes.fromhex(read_keychain(keychain, IN_KEYCHAIN))
+    except (SecretUnavailable, ValueError) as error:
+        if not make or any(folder.glob("*.sealed")):  # another key would make those useless
+            raise ConfigError(
+                f"the key of the logins in {folder} cannot be had: {error}",
+                hint=f"unlock the keychain, set {VARIABLE}, or remove that folder and log in again",
+            ) from error
+    made = secrets.token_bytes(KEY_BYTES)
+    try:
+        Keychain(keychain, folder / "keychain.json").put(IN_KEYCHAIN, made.hex())
+    except ConfigError:
+        replace_own(folder / KEY_FILE, made, lasting=True)
+    return made

@@ -1,0 +1,88 @@
+"""Changes at one replica, announced to the clients of all: a client's stream of notifications is at one, its requests at any."""
+
+from __future__ import annotations
+
+import anyio
+import msgspec
+
+from gatemini.errors import StateUnavailable
+from gatemini.state.store import StateStore
+from gatemini.upkeep.changes import Changes, Kind
+
+CHANNEL = "changes"
+GATHER_SECONDS = 0.1
+"""How long changes are gathered for one message."""
+RETRY_SECONDS = 0.5
+
+
+class Change(msgspec.Struct, array_like=True, frozen=True):
+    """One change: the tools or the state of a backend, of all backends where it is None."""
+
+    kind: Kind
+    backend: str | None
+
+
+class Announced(msgspec.Struct, array_like=True):
+    """Changes at one replica."""
+
+    replica: str
+    changes: list[Change]
+
+
+class SharedChanges:
+    """The changes of one replica and those of the others. Counts of calls are each replica's own, and not published."""
+
+    def __init__(self, store: StateStore, replica: str, changes: Changes) -> None:
+        self._store = store
+        self._replica = replica
+        self._changes = changes
+        self._new: dict[Change, None] = {}
+        self._some = anyio.Event()
+        self._repeating = False
+
+    async def run(self) -> None:
+        """Publish changes, and repeat those of the others, until cancelled."""
+        self._changes.listen(self._note, "tools", "state")
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._publish)
+                tasks.start_soon(self._receive)
+        finally:
+            self._changes.leave(self._note, "tools", "state")
+
+    def _note(self, kind: Kind, backend: str | None) -> None:
+        if not self._repeating:
+            self._new[Change(kind, backend)] = None
+            self._some.set()
+
+    async def _publish(self) -> None:
+        while True:
+            await self._some.wait()
+            await anyio.sleep(GATHER_SECONDS)
+            self._some = anyio.Event()
+            new, self._new = list(self._new), {}
+            try:
+                await self._store.publish(CHANNEL, msgspec.msgpack.encode(Announced(self._replica, new)))
+            except StateUnavailable:
+                self._new = dict.fromkeys([*new, *self._new])
+                self._some.set()
+                await anyio.sleep(RETRY_SECONDS)
+
+    async def _receive(self) -> None:
+        while True:
+            try:
+                async with self._store.listen(CHANNEL) as messages:
+                    async for _, message in messages:
+                        self._repeat(msgspec.msgpack.decode(message, type=Announced))
+            except StateUnavailable:
+                await anyio.sleep(RETRY_SECONDS)
+
+    def _repeat(self, announced: Announced) -> None:
+        if announced.replica == self._replica:
+            return
+        self._repeating = True
+        try:
+            for change in announced.changes:
+                self._changes.tell(change.kind, change.backend)
+        finally:
+            self._repeating = False

@@ -1,0 +1,92 @@
+"""Keys of `backends.*.oauth`: each changes what the authorization server is asked."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from fixtures.issuer import RSA
+from fixtures.login_gate import Places, gate
+from fixtures.realm import SECRET, realm_and_server
+from fixtures.running import until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
+
+
+@pytest.fixture
+async def places() -> AsyncIterator[Places]:
+    async with realm_and_server() as found:
+        yield found
+
+
+@pytest.mark.proves("backends.*.oauth.scopes", "backends.*.oauth.audience")
+async def test_scopes_and_audience_are_asked_for(tmp_path: Path, places: Places) -> None:
+    async with gate(tmp_path, places, scopes=["read", "write"], audience="the-api") as there:
+        login = await there.log_in()
+    [asked] = places[0].asked("/auth")
+    assert (asked["scope"], asked["audience"], login.scope) == ("read write", "the-api", "read write")
+
+
+@pytest.mark.proves("backends.*.oauth.redirect_port")
+async def test_the_browser_comes_back_to_the_port(tmp_path: Path, places: Places) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with gate(tmp_path, places, redirect_port=port) as there:
+        await there.log_in()
+    [asked] = places[0].asked("/auth")
+    assert urlsplit(asked["redirect_uri"]).port == port
+
+
+@pytest.mark.proves("backends.*.oauth.client_metadata_url")
+async def test_a_client_metadata_document_is_the_client_where_the_issuer_takes_such(
+    tmp_path: Path, places: Places
+) -> None:
+    document = "https://client.example.com/gatemini.json"
+    async with gate(tmp_path, places, client_metadata_url=document) as there:
+        await there.log_in()  # this issuer does not take documents yet
+        places[0].takes_documents = True
+        await there.log_in()
+    assert [asked["client_id"] for asked in places[0].asked("/auth")] == ["registered-2", document]
+    assert len(places[0].asked("/clients-registrations/openid-connect")) == 1
+
+
+@pytest.mark.proves("backends.*.oauth.client_id", "backends.*.oauth.client_secret", "backends.*.oauth.flow")
+async def test_a_client_of_its_own_needs_no_person(tmp_path: Path, places: Places) -> None:
+    oauth = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET}
+    async with gate(tmp_path / "right", places, **oauth) as there:
+        assert "hello from there" in await there.call()
+        await there.credentials.log_out()
+    async with gate(tmp_path / "wrong", places, **{**oauth, "client_secret": "another one"}) as there:
+        text = await there.call()
+        assert "invalid_client" in text, text
+        assert "another one" not in text, text
+    assert len(places[0].grants("client_credentials")) >= 2
+
+
+async def test_a_client_with_a_private_key_signs_who_it_is(tmp_path: Path, places: Places) -> None:
+    pem = RSA.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    oauth = {"flow": "private_key_jwt", "client_id": "signer", "client_secret": pem}
+    async with gate(tmp_path, places, **oauth) as there:
+        assert "hello from there" in await there.call()
+    assert "client_assertion" in places[0].grants("client_credentials")[0]
+
+
+async def test_a_code_that_is_confirmed_elsewhere_logs_in(tmp_path: Path, places: Places) -> None:
+    async with gate(tmp_path, places, flow="device") as there:
+        await there.log_in()
+        await until(lambda: there.state == "healthy")
+        assert "hello from there" in await there.call()
+    assert places[0].asked("/auth/device")
+    assert not places[0].asked("/openid-connect/auth")
