@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from gatemini.backends.calls.callers import LOGGED, AskFn, Caller, TellFn
+from gatemini.backends.calls.callers import AskFn, Caller
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
-from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log, of_person
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, of_person, pass_on
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome, fate_of
@@ -107,7 +107,7 @@ class Invoker:
             caller,
             # Not methods of the invoker: it would be freed by the garbage collector only.
             ask=caller.ask and partial(_ask_user, self.time, caller.ask),
-            tell=partial(_pass_on, self.said, caller.tell),
+            tell=partial(pass_on, self.said, caller.tell),
             time_left=self.time.left,
         )
         self._origin = self.client.who, caller.session or "", self.chain
@@ -393,11 +393,3 @@ async def _ask_user(clock: ChainTime, ask: AskFn, method: str, params: Json) -> 
     """Pass a backend's request on to the user; the chain's clock is paused meanwhile."""
     with clock.standing_still():
         return await ask(method, params)
-
-
-def _pass_on(said: list[Json], tell: TellFn | None, backend: str, method: str, params: Json) -> None:
-    """Pass a backend's notification on to the client; log messages are kept for `_meta` as well."""
-    if method == LOGGED:
-        keep_log(said, backend, params)
-    if tell is not None:
-        tell(backend, method, params)
