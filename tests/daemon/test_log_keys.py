@@ -45,6 +45,8 @@ def test_the_log_goes_on_in_the_configured_file_in_its_form(home: Home) -> None:
     assert event["session"]
     assert f"the log goes on in {path}" in Path(home.place.log).read_text()
     assert event["message"] in home.run("logs", "-c", str(home.config)).stdout
+    home.run("stop", "-c", str(home.config))
+    assert event["message"] in home.run("logs", "-c", str(home.config)).stdout
 
 
 @pytest.mark.proves("log.level")
