@@ -183,9 +183,8 @@ class Door:
 
     def settle(self, admission: Admission, end: CallEnd) -> None:
         """Note how an admitted call ended: its labels, then its outcome record. Never raises."""
-        self.flow.settle(admission.facts)
+        labels = self.flow.settle(admission.facts)
         if self.audit is not None:
-            labels = self.flow.sources(admission.facts) if self.flow.on else ()
             self.audit.outcome(admission.seq or 0, admission.facts, end, labels=labels)
 
     def foresee(self, facts: CallFacts) -> None:
