@@ -182,22 +182,16 @@ class App:
             learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
-            door=self.new_door(config.policy, None, webhook_key=loaded.webhook_key),
+            door=self.new_door(config.policy, None, loaded.webhook_key),
         )
         self.tools = MetaTools(
             self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
         )
 
-    def new_door(
-        self, policy: PolicyConfig | None, before: Door | None, webhook_key: str = ""
-    ) -> Door | None:
-        """Return the door with these rules, None where nothing is to be decided."""
-        door = door_of(
-            policy, before, self.approvals, webhook_key, audit=self.audit, pins=self.pins, limits=self.limits
-        )
-        if door is not None:
-            door.owners = self.manager.owners
-        return door
+    def new_door(self, policy: PolicyConfig | None, before: Door | None, key: str = "") -> Door | None:
+        """Return the door with these rules, None where nothing is to be decided; `key` is the webhook's."""
+        parts = self.audit, self.pins, self.limits, self.manager.owners
+        return door_of(policy, before, self.approvals, key, *parts)
 
     @classmethod
     @asynccontextmanager
@@ -370,7 +364,7 @@ class App:
         running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
-        self.chain.door = self.new_door(config.policy, self.chain.door, webhook_key=loaded.webhook_key)
+        self.chain.door = self.new_door(config.policy, self.chain.door, loaded.webhook_key)
         self.sandbox.set_limits(limits_of(running))
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends

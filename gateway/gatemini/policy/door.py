@@ -335,10 +335,10 @@ def door_of(
     before: Door | None,
     approvals: Approvals | None = None,
     webhook_key: str = "",
-    *,
     audit: AuditLog | None = None,
     pins: Pins | None = None,
     limits: SharedLimits | None = None,
+    owners: Mapping[str, str] | None = None,
 ) -> Door | None:
     """Return the door for a configuration: the one before with its new rules, or None where nothing is to be decided."""
     if policy is None and audit is None and not (before is not None and before.always):
@@ -346,6 +346,7 @@ def door_of(
     policy = policy or PolicyConfig()
     if before is None:
         door = Door(policy, approvals, audit=audit, pins=pins, limits=limits)
+        door.owners = door.owners if owners is None else owners
     else:
         door = before
         door.set_policy(policy)
