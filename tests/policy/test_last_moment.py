@@ -131,6 +131,34 @@ async def test_a_server_that_is_another_one_after_its_start_is_not_read_from(tmp
     assert server.calls == ["tool read"]
 
 
+async def test_a_server_that_was_never_approved_is_not_read_from_as_it_starts(tmp_path: Path) -> None:
+    """At its first start nothing is known of it that could be compared until it has listed."""
+    server = lazy(tmp_path)
+    async with running_app(tmp_path, server.backends, policy={"pins": "enforce"}) as app:
+        for code in ('return await files.readResource("x://y");', 'return await files.getPrompt("review");'):
+            text, failed, _ = await answer(app, code)
+            assert failed
+            assert "PolicyDenied" in text
+            assert "never been approved" in text
+    assert server.calls == []
+
+
+async def test_a_tool_that_its_server_lists_no_more_is_not_called_where_pins_are_enforced(
+    tmp_path: Path,
+) -> None:
+    server = lazy(tmp_path)
+    async with running_app(tmp_path, server.backends, policy={"pins": "warn"}) as app:
+        await answer(app, 'await files.read({ path: "a" })')
+        await until(lambda: app.pins.lock.backends.get("files") is not None)
+    del server.said["tools"][0]
+    server.write()
+    async with running_app(tmp_path, server.backends, policy={"pins": "enforce"}) as app:
+        text, failed, _ = await answer(app, 'await files.read({ path: "b" })')
+        assert failed
+        assert "its server does not list this tool any more" in text
+    assert server.calls == ["tool read"]
+
+
 BROKEN = {
     "gate": {**ONE_AT_A_TIME["gate"]},
     "broken": {"command": "/nonexistent/program", "fallback_chain": ["gate"]},
