@@ -11,6 +11,7 @@ import pytest
 from fixtures.gate_server import STATE
 from fixtures.running import answer, running_app, until
 from gatemini.config.model.policy import PolicyConfig
+from gatemini.policy.facts import CallFacts
 from policy.pins.test_rug_pulls import Server
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +52,25 @@ return late.reason.name + " " + late.reason.message;"""
             STATE.open("go")
     assert answers[0].startswith("PolicyDenied")
     assert said in answers[0]
+    assert STATE.written == []
+
+
+async def test_rules_that_change_while_limits_are_looked_up_elsewhere_hold_for_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store that replicas share takes its time: the policy that decided is that of before."""
+    rules = [{"tools": ["gate.write"], "action": "deny", "reason": "new"}]
+    async with running_app(tmp_path, ONE_AT_A_TIME, policy={}) as app:
+        door = app.chain.door
+        assert door is not None
+
+        async def slow(_: CallFacts) -> None:
+            door.set_policy(PolicyConfig.model_validate({"rules": rules}))
+
+        monkeypatch.setattr(door, "_limit", slow)
+        text, failed, _ = await answer(app, 'await gate.write({ key: "b", value: 1 })')
+    assert failed
+    assert "PolicyDenied: gate.write is denied by policy.rules[0]: new" in text
     assert STATE.written == []
 
 

@@ -125,12 +125,12 @@ class Door:
         """
         if self.limits.shared and self.rules.of_session:
             await self.limits.look(facts, self.budgets)
-        decision = self.judge(facts)
+        decision, revision = self.judge(facts), self.revision
         while decision.action == "ask":
-            revision = self.revision
             await self._approval(facts, decision, reach)
             again = self.judge(facts)  # the rules and the session may have changed while it waited
-            if again.action == "allow" or (again.rule == decision.rule and self.revision == revision):
+            before, revision = revision, self.revision
+            if again.action == "allow" or (again.rule == decision.rule and before == revision):
                 break
             decision = again
         if decision.action == "deny":
@@ -138,12 +138,13 @@ class Door:
         if self.flow.config.flow == "warn":
             decision = self._warned(facts, decision)
         await self._limit(facts)
-        admission = Admission(self, facts, revision=self.revision, rule=decision.rule)
+        # The policy may have changed meanwhile: then the call is judged again before it is sent.
+        admission = Admission(self, facts, revision=revision, rule=decision.rule)
         self._count(facts)
         if self.audit is not None:
             labels = self.flow.held(facts.session).names() if self.flow.on else ()
             # Under `on_failure: block` this raises AuditFailed where the record cannot be written.
-            admission.seq = await self.audit.intent(facts, decision, revision=self.revision, labels=labels)
+            admission.seq = await self.audit.intent(facts, decision, revision=revision, labels=labels)
         return admission
 
     def holds(self, admission: Admission | None) -> bool:
