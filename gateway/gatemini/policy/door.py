@@ -103,7 +103,9 @@ class Door:
 
     # -- what invoke calls ---------------------------------------------------------------------------
 
-    def facts(self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str) -> CallFacts:
+    def facts(
+        self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str, trace: str = ""
+    ) -> CallFacts:
         """Return the facts of a call. A backend's own annotations count only as far as it is trusted."""
         return CallFacts(
             tool.backend,
@@ -116,6 +118,7 @@ class Door:
             session,
             chain,
             time.time(),
+            trace,
         )
 
     async def admit(self, facts: CallFacts, reach: Reach) -> Admission:
@@ -216,11 +219,13 @@ class Door:
         if refusal.action == "deny":
             raise self._refused(facts, refusal)
 
-    def refuse_hidden(self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str) -> None:
+    def refuse_hidden(
+        self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str, trace: str = ""
+    ) -> None:
         """Raise PolicyDenied if no arguments could be allowed: an error about them would describe a hidden tool."""
         decision = self.possible(tool, who)
         if decision.action == "deny":
-            raise self._refused(self.facts(tool, arguments, who, session, chain), decision)
+            raise self._refused(self.facts(tool, arguments, who, session, chain, trace), decision)
 
     def possible(self, tool: Tool, who: Principal) -> Decision:
         """Return the least strict decision that a call of the tool could get from this principal now."""
