@@ -66,6 +66,8 @@ class ChainClient:
     chain: str | None = None
     """The id that the chain is to have."""
     who: Principal = principal.NOBODY
+    trace: str = ""
+    """The id of the trace that the client's request belongs to, as hexadecimal digits; "" for none."""
 
     def progress_of(self, record: CallRecord) -> ProgressFn | None:
         """Return the listener for progress of one call, where the client wants it."""

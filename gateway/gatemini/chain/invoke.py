@@ -96,8 +96,8 @@ class Invoker:
     config: SandboxConfig = field(init=False)
     """The limits from the start of the chain: a changed configuration applies to later chains."""
     _in_flight: anyio.Semaphore = field(init=False)
-    _origin: tuple[Principal, str, str] = field(init=False)
-    """Principal, session and chain of the calls."""
+    _origin: tuple[Principal, str, str, str] = field(init=False)
+    """Principal, session, chain and trace of the calls."""
     _reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class Invoker:
             tell=partial(pass_on, self.said, caller.tell),
             time_left=self.time.left,
         )
-        self._origin = self.client.who, caller.session or "", self.chain
+        self._origin = self.client.who, caller.session or "", self.chain, self.client.trace
         self._reach = Reach(self.caller.can, of_person(self.caller.ask), self.time.standing_still)
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
