@@ -678,6 +678,29 @@ async def test_endless_unsolicited_events_are_throttled(
     assert await bench.value("echo", {"n": 1}) == {"n": 1}
 
 
+@pytest.mark.parametrize(
+    ("handlers", "kept"), [({"server/discover": stateless()}, ["good"]), ({}, ["good", "odd"])]
+)
+async def test_the_stateless_revision_leaves_out_tools_whose_arguments_fit_no_header(
+    bench: Bench, server: OddHttp, handlers: dict[str, Any], kept: list[str]
+) -> None:
+    def wants(header: str) -> dict[str, Any]:
+        return {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": header}}}
+
+    async def listed(request: Request) -> None:
+        tools = [
+            {"name": "good", "inputSchema": wants("Region")},
+            {"name": "odd", "inputSchema": wants("a b")},
+        ]
+        await request.result({"tools": tools})
+
+    server.handlers.update({**handlers, "tools/list": listed})
+    await connect(bench, server)
+    assert [tool.name for tool in bench.tools["odd"] or ()] == kept
+    said = " ".join(bench.manager.status("odd").repairs)
+    assert ("odd was left out: property 'region'" in said) is ("odd" not in kept)
+
+
 async def test_the_stateless_revision_mirrors_method_name_and_marked_arguments_in_headers(
     bench: Bench, server: OddHttp
 ) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp_types import ElicitResult
 
 from fixtures.login_gate import Gate, Person, Places, gate
 from fixtures.realm import SECRET, Protected, Visitor, realm_and_server, serving, visit
 from fixtures.redis_server import RedisServer, redis_server
-from fixtures.running import answer, until
+from fixtures.running import answer, client_of, until
 from gatemini.backends.oauth.browser import LOGIN_SECONDS
 from gatemini.backends.oauth.flows import log_in
 from gatemini.backends.oauth.requests import OAuthError
@@ -221,6 +222,22 @@ async def test_a_token_that_the_server_refuses_is_renewed_once(tmp_path: Path, p
         assert len(there.realm.grants("refresh_token")) == 1
 
 
+async def test_a_token_that_the_server_refuses_and_nothing_renews_is_sent_once_more_and_then_waits(
+    tmp_path: Path, places: Places
+) -> None:
+    places[0].refreshes = False
+    async with gate(tmp_path, places) as there:
+        login = await there.log_in()
+        await healthy(there)
+        there.realm.tokens.clear()
+        sent = there.server.bearers.count(login.access_token)
+        assert "gatemini login web" in await there.call()
+        assert there.state == "login_required"
+        await there.log_in()
+        await healthy(there)
+        assert there.server.bearers.count(login.access_token) <= sent + 2
+
+
 async def test_while_the_issuer_is_down_calls_go_on_and_the_login_stays(
     tmp_path: Path, places: Places
 ) -> None:
@@ -321,3 +338,27 @@ def _facts(there: Gate) -> dict[str, Any]:
 
 def _left(there: Gate) -> float:
     return datetime.fromisoformat(_facts(there)["expires"]).timestamp() - time.time()
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+async def test_a_client_that_takes_urls_is_sent_to_the_page_and_its_call_goes_on(
+    tmp_path: Path, places: Places, agrees: bool
+) -> None:
+    asked: list[Any] = []
+
+    async def answer_url(context: Any, params: Any) -> ElicitResult:
+        asked.append(params)
+        if agrees:
+            assert (await visit(params.url)).status_code == 200
+        return ElicitResult(action="accept" if agrees else "decline")
+
+    async with gate(tmp_path, places) as there:
+        client = client_of(there.app, elicitation_callback=answer_url)
+        async with client as connected:
+            code = "return await web.echo({ text: 'hello ' + 'from there' });"
+            result = await connected.call_tool("call_tool_chain", {"code": code})
+            text = result.content[0].text  # type: ignore[union-attr]
+        assert ("hello from there" in text) is agrees, text
+        assert agrees or "gatemini login web" in text
+    assert [each.mode for each in asked] == ["url"]
+    assert "web needs a login" in asked[0].message

@@ -358,6 +358,7 @@ def test_the_sandbox_shows_its_imports_and_no_host_function(run: Run) -> None:
     assert "refused" in shown
 
 
+@pytest.mark.long
 def test_eval_measures_search_on_the_configured_catalog(run: Run, tmp_path: Path) -> None:
     queries = tmp_path / "queries.json"
     queries.write_text(

@@ -36,7 +36,9 @@ def text_of(client: ProxyClient, ident: int) -> str:
     return "\n".join(block.get("text", "") for block in result["content"])
 
 
-@pytest.fixture(params=[False, True], ids=["legacy", "modern"])
+@pytest.fixture(
+    params=[pytest.param(False, id="legacy", marks=pytest.mark.long), pytest.param(True, id="modern")]
+)
 def client(home: Home, request: pytest.FixtureRequest) -> ProxyClient:
     home.write_config(policy=POLICY)
     found = home.client(modern=request.param)
@@ -60,6 +62,7 @@ def test_a_call_is_listed_approved_and_made_once(home: Home, client: ProxyClient
     assert text_of(client, client.call("ledger.write", key="a\u202eb")).startswith("ApprovalPending")
 
 
+@pytest.mark.long
 def test_long_arguments_are_shown_whole_on_request(home: Home, client: ProxyClient) -> None:
     text_of(client, client.call("ledger.write", key="x" * 100_000 + "END"))
     (waits,) = listed(home)
@@ -122,6 +125,7 @@ def test_a_resumed_chain_makes_what_was_approved(home: Home, client: ProxyClient
     assert home.writes() == ["a"]
 
 
+@pytest.mark.long
 def test_a_watching_person_decides_while_the_chain_waits(home: Home, client: ProxyClient) -> None:
     client.value(client.call("ledger.look"))
     watch = subprocess.Popen(
@@ -166,6 +170,7 @@ def watched(home: Home) -> bool:
     return told is not None and told["watched"]
 
 
+@pytest.mark.long
 def test_the_daemon_refuses_what_is_not_exactly_what_was_shown(home: Home, client: ProxyClient) -> None:
     text_of(client, client.call("ledger.write", key="a"))
     (waits,) = listed(home)
@@ -193,6 +198,7 @@ def test_the_daemon_refuses_what_is_not_exactly_what_was_shown(home: Home, clien
     assert not told["ok"]
 
 
+@pytest.mark.long
 def test_a_daemon_with_an_open_approval_does_not_end_when_idle(home: Home) -> None:
     home.write_config(policy=POLICY, daemon={"idle_timeout": "100ms"})
     client = home.client()
@@ -262,6 +268,7 @@ def test_it_opens_none_where_nothing_can_ask(home: Home) -> None:
     assert sockets(home) == []
 
 
+@pytest.mark.long
 def test_it_opens_one_when_a_changed_configuration_begins_to_ask(home: Home) -> None:
     home.write_config(policy={"rules": [{"tools": ["ledger.write"], "action": "deny"}]})
     client = direct(home)
@@ -272,6 +279,7 @@ def test_it_opens_one_when_a_changed_configuration_begins_to_ask(home: Home) -> 
     assert len(listed(home)) == 1
 
 
+@pytest.mark.long
 def test_a_socket_that_a_killed_gateway_left_is_removed_by_the_next(home: Home) -> None:
     home.write_config(policy=POLICY)
     first = direct(home)

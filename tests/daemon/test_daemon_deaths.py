@@ -73,7 +73,12 @@ DEATHS: list[Death] = [kill, abort, freeze, unlink, restart, terminate]
 LONG_DEATHS: list[Death] = [freeze_for_10_seconds, upgrade, break_config]
 GENTLE = (freeze, freeze_for_10_seconds, unlink, restart, terminate, upgrade)
 CASES = [
-    *(pytest.param(death, 4, id=f"{death.__name__}-4") for death in DEATHS),
+    pytest.param(kill, 4, id="kill-4"),
+    *(
+        pytest.param(death, 4, id=f"{death.__name__}-4", marks=pytest.mark.long)
+        for death in DEATHS
+        if death is not kill
+    ),
     *(
         pytest.param(death, 16, id=f"{death.__name__}-16", marks=pytest.mark.long)
         for death in (*DEATHS, *LONG_DEATHS)
@@ -137,6 +142,7 @@ def test_each_request_is_answered_once_and_no_write_is_made_twice(
     assert len(home.daemons()) == 1
 
 
+@pytest.mark.long
 def test_a_lost_request_tells_whether_it_was_sent_and_how_to_resume_its_chain(home: Home) -> None:
     client = home.client()
     client.greet()
@@ -149,6 +155,7 @@ def test_a_lost_request_tells_whether_it_was_sent_and_how_to_resume_its_chain(ho
     assert data["chain"].startswith("chain_")
 
 
+@pytest.mark.long
 def test_the_handshake_settings_and_streams_are_repeated_to_the_next_daemon(home: Home) -> None:
     legacy, modern = home.client(), home.client(modern=True)
     for client in (legacy, modern):
@@ -176,6 +183,7 @@ def test_the_handshake_settings_and_streams_are_repeated_to_the_next_daemon(home
     assert [m for c in (legacy, modern) for m in c.messages if str(m.get("id")).startswith("gatemini-")] == []
 
 
+@pytest.mark.long
 def test_a_broken_configuration_is_told_and_the_next_request_tries_again(home: Home) -> None:
     client = home.client()
     client.greet()
@@ -199,6 +207,7 @@ def test_a_first_request_learns_why_no_daemon_can_start(home: Home) -> None:
     assert client.process.poll() is None
 
 
+@pytest.mark.long
 def test_clients_that_wait_do_not_start_a_daemon_that_was_stopped(home: Home) -> None:
     client = home.client()
     client.greet()

@@ -10,6 +10,7 @@ import pytest
 from fixtures.daemons import Home, until
 
 
+@pytest.mark.long
 @pytest.mark.proves("daemon.idle_timeout", "daemon.linger")
 @pytest.mark.parametrize("linger", [False, True])
 def test_an_idle_daemon_ends_after_its_time_unless_it_lingers(home: Home, linger: bool) -> None:

@@ -15,7 +15,10 @@ from fixtures.daemons import Home, ProxyClient
 
 pytestmark = pytest.mark.load
 
-ROUNDS = 60
+ROUNDS = 30
+TURNS = 6
+SETTLED_SECONDS = 0.3
+"""How long the daemon may take for the requests that a client which is stopped has in flight."""
 MOST = 2.0
 SLACK_SECONDS = 0.01
 """What the scheduler of a busy machine may add to a request: clients, proxies and servers share its cores."""
@@ -23,13 +26,17 @@ CALL = '{"tool": "ledger.look", "arguments": {}}'
 SCRIPT = "const seen = await ledger.look({}); return seen.length"
 
 
-def p95(client: ProxyClient, code: str) -> float:
+def timed(client: ProxyClient, code: str, rounds: int) -> list[float]:
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         began = time.perf_counter()
         client.value(client.chain(code))
         times.append(time.perf_counter() - began)
-    return sorted(times)[int(0.95 * ROUNDS)]
+    return times
+
+
+def p95(times: list[float]) -> float:
+    return sorted(times)[int(0.95 * len(times))]
 
 
 @contextmanager
@@ -91,18 +98,20 @@ def test_another_client_s_p95_at_most_doubles(
     home.write_config(daemon={"idle_timeout": "60s"})
     other = home.client()
     other.greet()
-    p95(other, code)
-    ratios = []
-    for _ in range(3):  # the machine may have had other work
-        alone = p95(other, code)
-        client = home.client(modern=True)
-        client.greet()
-        client.value(client.chain(code))
-        home.clients.remove(client)
-        with busy(client, code):
-            beside = p95(other, code)
-        ratios.append(beside / alone)
-        print(f"p95 alone {alone * 1000:.1f} ms, beside {beside * 1000:.1f} ms")
-        if beside <= MOST * alone + SLACK_SECONDS:
-            return
-    pytest.fail(f"{ratios} times as long")
+    timed(other, code, ROUNDS)
+    client = home.client(modern=True)
+    client.greet()
+    client.value(client.chain(code))
+    home.clients.remove(client)
+    proxy = psutil.Process(client.process.pid)
+    alone: list[float] = []
+    beside: list[float] = []
+    with busy(client, code):
+        for _ in range(TURNS):  # in turns, since the machine may have other work
+            proxy.suspend()
+            time.sleep(SETTLED_SECONDS)
+            alone += timed(other, code, ROUNDS)
+            proxy.resume()
+            beside += timed(other, code, ROUNDS)
+    print(f"p95 alone {p95(alone) * 1000:.1f} ms, beside {p95(beside) * 1000:.1f} ms")
+    assert p95(beside) <= MOST * p95(alone) + SLACK_SECONDS

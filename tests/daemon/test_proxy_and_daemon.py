@@ -150,6 +150,7 @@ def test_a_line_longer_than_the_proxy_holds_starts_a_daemon(home: Home) -> None:
     assert client.value(client.chain("return 2")) == 2
 
 
+@pytest.mark.long
 def test_a_line_longer_than_the_proxy_holds_is_answered_where_no_daemon_can_start(home: Home) -> None:
     client = home.client()
     client.greet()

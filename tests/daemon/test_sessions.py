@@ -56,6 +56,7 @@ def lost_chain(client: ProxyClient, ident: int) -> str:
     return chain
 
 
+@pytest.mark.long
 def test_a_chain_of_a_killed_daemon_is_resumed_by_the_next_one(home: Home) -> None:
     client = home.client()
     client.greet()
@@ -75,6 +76,7 @@ return first;"""
     assert home.writes() == ["once"]
 
 
+@pytest.mark.long
 def test_a_write_that_a_killed_daemon_had_sent_is_not_sent_again(home: Home) -> None:
     client = home.client()
     client.greet()
@@ -102,6 +104,7 @@ def test_what_is_written_of_a_session_is_for_its_user_alone_and_gone_with_it(hom
     until(lambda: not list(kept.rglob("*.journals")), "the journal is removed")
 
 
+@pytest.mark.long
 def test_a_locked_daemon_seals_what_it_writes_and_the_next_one_reads_it(home: Home) -> None:
     home.write_config(profile="locked")
     home.config.chmod(0o600)
@@ -120,6 +123,7 @@ def test_a_locked_daemon_seals_what_it_writes_and_the_next_one_reads_it(home: Ho
     assert b"a value to hide" not in kept.read_bytes()
 
 
+@pytest.mark.long
 def test_a_killed_daemon_loses_results_and_says_so(home: Home) -> None:
     client = home.client()
     client.greet()
@@ -138,6 +142,7 @@ def test_a_daemon_that_stops_says_how_long_its_open_calls_may_take(home: Home) -
     assert stopped["drain_seconds"] == 120
 
 
+@pytest.mark.long
 def test_a_session_that_said_goodbye_leaves_no_file(home: Home) -> None:
     client = home.client()
     client.greet()
@@ -185,6 +190,7 @@ GUARD = {
 }
 
 
+@pytest.mark.long
 def test_the_labels_of_what_a_session_has_read_outlive_the_daemon(home: Home) -> None:
     home.write_config(policy=GUARD)
     client = home.client()
@@ -202,6 +208,7 @@ def test_the_labels_of_what_a_session_has_read_outlive_the_daemon(home: Home) ->
     assert home.writes() == ["before", "fresh"]
 
 
+@pytest.mark.long
 def test_of_a_killed_daemon_s_session_anything_may_have_been_read(home: Home) -> None:
     home.write_config(policy=GUARD)
     client = home.client()

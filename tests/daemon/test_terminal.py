@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from fixtures.daemons import GATEMINI, Home, until
 
 CONFIG = {
@@ -34,6 +36,7 @@ def without_times(text: str) -> str:
     )
 
 
+@pytest.mark.long
 def test_commands_answer_the_same_with_the_daemon_and_without(home: Home) -> None:
     config = ready(home)
     chain = home.root / "chain.ts"
@@ -76,6 +79,7 @@ def test_without_a_daemon_none_is_started(home: Home) -> None:
     assert home.daemons() == []
 
 
+@pytest.mark.long
 def test_a_warm_call_takes_at_most_a_fifth_of_a_cold_one(home: Home) -> None:
     config = ready(home)
     call = (*config, "call", "clock.convert_units", '{"value": 1, "source": "km", "target": "m"}')
@@ -123,6 +127,7 @@ def test_the_stderr_of_a_backend_has_a_file_of_its_own_without_secrets(home: Hom
     assert "there is no backend nosy" in home.run(*config, "logs", "nosy").stderr
 
 
+@pytest.mark.long
 def test_logs_are_followed_past_a_file_that_is_cut(home: Home) -> None:
     config = ready(home)
     follow = subprocess.Popen(
@@ -143,6 +148,7 @@ def test_logs_are_followed_past_a_file_that_is_cut(home: Home) -> None:
         follow.stdout.close()
 
 
+@pytest.mark.long
 def test_one_backend_logs_at_debug_for_a_while(home: Home) -> None:
     config = noisy(home)
     assert "backend noisy is" not in Path(home.place.log).read_text()
@@ -197,6 +203,7 @@ def test_the_live_view_shows_clients_and_backends(home: Home) -> None:
         assert shown in text.decode(), text
 
 
+@pytest.mark.long
 def test_doctor_looks_at_the_folder_stale_files_and_lost_daemons(home: Home) -> None:
     config = ready(home)
     folder = Path(home.place.folder)

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 def test_clients_share_the_backends_of_one_daemon_and_nothing_is_left() -> None:
     mark = f"GATEMINI_TEST_DEMO_{os.getpid()}"

@@ -135,6 +135,7 @@ def test_on_sigterm_it_says_so_finishes_what_runs_and_takes_no_more(home: Home) 
     assert home.writes() == ["a", "b"]
 
 
+@pytest.mark.long
 def test_what_is_cut_off_at_the_end_is_resumed_after_a_restart(home: Home) -> None:
     home.write_config(
         http={"listen": "127.0.0.1:0", "drain_delay": "10ms"}, daemon={"client_drain_timeout": "500ms"}

@@ -150,6 +150,7 @@ async def test_after_the_loss_of_its_sandbox_process_a_resumed_chain_repeats_no_
         assert (await stats(client))["writes"] == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 async def test_after_sigkill_of_the_gateway_its_chains_are_refused_with_the_reason(
     tmp_path: Path, mode: str

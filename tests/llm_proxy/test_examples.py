@@ -33,7 +33,13 @@ def run(program: str, address: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("program", BASE_URLS)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "agent_anthropic.py",
+        *(pytest.param(each, marks=pytest.mark.long) for each in BASE_URLS if "anthropic" not in each),
+    ],
+)
 def test_an_agent_gets_the_same_answers_for_a_fifth_of_the_input_tokens(program: str, tmp_path: Path) -> None:
     model = ShopModel()
     with running_provider(model) as provider:

@@ -25,6 +25,7 @@ ANSWERS: list[tuple[Said, set[str] | None]] = [
 """What the model answers, and the tools that are predicted; None where that is no prediction."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.__name__)
 def test_the_requests_own_model_predicts_and_every_failure_keeps_all_tools(
     client: Any, tmp_path: Path

@@ -337,6 +337,7 @@ async def test_a_process_of_its_own_meets_the_same_door(tmp_path: Path) -> None:
     assert lines(ledger) == ["github tools/call list_repos {}"]
 
 
+@pytest.mark.long
 async def test_the_command_line_meets_the_same_door(tmp_path: Path) -> None:
     ledger = tmp_path / "calls"
     ledger.write_text("")

@@ -325,7 +325,8 @@ class Backend:
                 return self.session
             if self.finished.is_set() or self._scope.cancel_called:
                 raise BackendStopped(f"{self.config.name} was stopped")
-            if self._state is State.LOGIN_REQUIRED and self._error is not None:
+            needed = self._state is State.LOGIN_REQUIRED and (self.login is None or not self.login.facts)
+            if needed and self._error is not None:
                 raise copied(self._error, sent=False)
             if self._state is State.STOPPED:
                 blocked = self.restarts.blocked(anyio.current_time())

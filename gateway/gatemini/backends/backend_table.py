@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gatemini.backends.actor import Backend
+from gatemini.backends.calls.callers import Caller
 from gatemini.backends.calls.failures import no_backend
 from gatemini.backends.dedicated.instances import Instances
+from gatemini.backends.oauth.logins import Logins
 from gatemini.backends.snapshot import measure_memory, status_of
 from gatemini.backends.status import BackendStatus, State
 from gatemini.config.model.schema import BackendConfig, HealthConfig
@@ -18,8 +20,9 @@ NO_SESSION = ""
 class BackendTable:
     """Backends by name, with the instances of dedicated ones."""
 
-    def __init__(self, health: HealthConfig) -> None:
+    def __init__(self, health: HealthConfig, logins: Logins | None = None) -> None:
         self._health = health
+        self._logins = logins
         self._backends: dict[str, Backend] = {}
         self._instances: dict[str, Instances] = {}
         self.owners: dict[str, str] = {}
@@ -72,6 +75,11 @@ class BackendTable:
 
     def statuses(self, session: str | None = None) -> list[BackendStatus]:
         return [self.status(name) for name in self.names(session)]
+
+    async def ask_login(self, name: str, caller: Caller) -> bool:
+        """Ask the person behind a caller to log in to a backend; whether somebody has."""
+        login = self._find(name).login
+        return self._logins is not None and login is not None and await self._logins.ask(login, caller)
 
     async def measure_new(self) -> None:
         """Measure the memory of all children now if one has never been measured."""

@@ -68,7 +68,7 @@ class Manager(BackendTable):
         own_session: SessionValues | None = None,
         logins: Logins | None = None,
     ) -> None:
-        super().__init__(health or HealthConfig())
+        super().__init__(health or HealthConfig(), logins)
         self._on_tools = on_tools
         state, era, offers = on_state or SILENT.state, on_era or SILENT.era, on_offers or SILENT.offers
         self._events = Events(on_tools, state, era, offers)
@@ -77,7 +77,6 @@ class Manager(BackendTable):
         self._log_level: str | None = None
         self.permitted: Permitted | None = None
         """Checks the addresses that registered backends may connect to; configured backends may connect anywhere."""
-        self._logins = logins
         self.sessions = SessionBook(own_session)
         self.check_tool: Check | None = None
         """Called right before a call of a tool is sent; raises PolicyError for one that is not as it was approved."""

@@ -27,7 +27,7 @@ from gatemini.backends.conversation.offers import declares_offers, list_offers
 from gatemini.backends.conversation.peer import LISTEN, Peer, Reply
 from gatemini.backends.result_repair import repair_contents, repair_result
 from gatemini.backends.status import Era, ServerFacts
-from gatemini.backends.tool_list_repair import Listing
+from gatemini.backends.tool_list_repair import Listing, without_invalid_headers
 from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import (
     BackendCrashed,
@@ -94,6 +94,11 @@ class McpSession:
         self._handshake = Handshake(config, self.peer, client_info, clients, saved or SavedFacts())
         self._stopped = stopped or anyio.Event()
 
+    @property
+    def _modern(self) -> bool:
+        """Whether the server speaks the stateless revision."""
+        return self.facts is not None and self.facts.era == "modern"
+
     async def negotiate(self, *, timeout: float, known: Era | None) -> ServerFacts:
         """Shake hands; see `Handshake.negotiate`."""
         self.facts = None
@@ -116,7 +121,7 @@ class McpSession:
         caller: Caller | None = None,
     ) -> Reply:
         """Send a request in the form of the era: the stateless revision wants its envelope in every one."""
-        if self.facts is not None and self.facts.era == "modern":
+        if self._modern:
             envelope = self._handshake.envelope({} if caller is None else caller.can)
             if caller is not None and caller.log_level is not None:
                 envelope[_META_LOG_LEVEL] = caller.log_level
@@ -195,9 +200,8 @@ class McpSession:
 
     async def ping(self, *, timeout: float) -> None:
         """Probe by `ping`, or by a list call in the revision without ping; an error answer counts as well."""
-        modern = self.facts is not None and self.facts.era == "modern"
         try:
-            await self.request("tools/list" if modern else "ping", {}, timeout=timeout)
+            await self.request("tools/list" if self._modern else "ping", {}, timeout=timeout)
         except BackendProtocol:
             return
 
@@ -226,7 +230,10 @@ class McpSession:
         said = self.facts.instructions if self.facts is not None else None
         if (hides := note_of("the text of its instructions", said or "")) is not None:
             notes.append(hides)
-        return self._allowed(listing.tools()), notes + listing.repairs
+        tools = self._allowed(listing.tools())
+        if self._modern and self._config.transport == "streamable-http":
+            tools = without_invalid_headers(tools, notes)
+        return tools, notes + listing.repairs
 
     async def _read_pages(self, timeout: float) -> tuple[list[Any], list[str]]:
         """The listed tools of all pages, at most `MAX_TOOLS`, and notes."""

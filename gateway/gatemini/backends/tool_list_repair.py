@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mcp.shared.inbound import find_invalid_x_mcp_header
+
 from gatemini.backends.wire import encode
 from gatemini.discovery.types.schema_reader import resolve_pointer
 from gatemini.model import Json, Tool
@@ -78,6 +80,17 @@ class Listing:
             title=title and without_comments(title),
             repairs=tuple(notes),
         )
+
+
+def without_invalid_headers(tools: Iterable[Tool], notes: list[str]) -> list[Tool]:
+    """Leave out tools that want arguments in headers that cannot be sent (`x-mcp-header`), as 2026-07-28 demands."""
+    kept = []
+    for tool in tools:
+        if (fault := find_invalid_x_mcp_header(tool.input_schema)) is None:
+            kept.append(tool)
+        else:
+            notes.append(f"{tool.name} was left out: {fault}")
+    return kept
 
 
 def _shown(schema: Any) -> Any:

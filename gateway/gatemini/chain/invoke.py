@@ -212,7 +212,8 @@ class Invoker:
         if spelled == READ_RESOURCE and (uri := address_of(arguments)) is not None:
             return await self._read_resource(record, entry, record.backend, uri)
         try:
-            tool = await self.services.find(record.backend, spelled, self._time_left, self.client.who)
+            find = partial(self.services.find, record.backend, spelled, self._time_left, self.client.who)
+            tool = await self._with_login(record.backend, find)
         except ToolNotFound:
             if spelled not in BESIDE_TOOLS:
                 raise
@@ -249,7 +250,8 @@ class Invoker:
             entry.sending(tool)
             await self.trace.sending(entry)
             record.sent = True
-            return await self.services.backends.call_tool(
+            call = partial(
+                self.services.backends.call_tool,
                 tool.backend,
                 tool.name,
                 arguments,
@@ -259,6 +261,10 @@ class Invoker:
                 admit=partial(self._admit, record, arguments=arguments),
                 check=partial(self._check, record, tool, arguments),
             )
+            return await self._with_login(tool.backend, call)
+
+    async def _with_login(self, backend: str, act: Callable[[], Awaitable[_T]]) -> _T:
+        return await self.services.with_login(backend, self.caller, self.time, act)
 
     async def _admit(self, record: CallRecord, tool: Tool, arguments: Json, *, held: bool = False) -> None:
         """Pass the door. Raises PolicyDenied, ApprovalDenied or ApprovalPending for a call that may not leave.

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from cachetools import LRUCache
 
+from gatemini.backends.calls.callers import Caller
 from gatemini.backends.manager import Manager
 from gatemini.chain.deadline import ChainTime
 from gatemini.config.model.schema import CompositeTool, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.types.identifiers import backend_identifiers
-from gatemini.errors import BackendError, GateminiError
+from gatemini.errors import BackendError, GateminiError, LoginRequired
 from gatemini.model import Json, Offer, Tool
 from gatemini.policy.door import Door
 from gatemini.policy.principal import Principal
@@ -24,6 +25,8 @@ from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 from gatemini.unlisted import FIRST_LISTING_SECONDS, Look, Unlisted, none_unlisted
 from gatemini_sandbox.host import Sandbox
+
+_T = TypeVar("_T")
 
 Discovery = Callable[[str, Json, Listing], Awaitable[object]]
 """A discovery meta-tool by name, over what a principal finds, for `gatemini.search_tools(…)` inside a chain; raises GateminiError."""
@@ -105,6 +108,18 @@ class ChainServices:
         return replace(
             listing, shows=lambda tool: tool.backend not in others and (shows is None or shows(tool))
         )
+
+    async def with_login(
+        self, backend: str, caller: Caller, chain_time: ChainTime, act: Callable[[], Awaitable[_T]]
+    ) -> _T:
+        """Act again once the person behind the caller has logged in, where that is what a backend lacks."""
+        try:
+            return await act()
+        except LoginRequired:
+            with chain_time.standing_still():
+                if not await self.backends.ask_login(backend, caller):
+                    raise
+        return await act()
 
     async def find(
         self, backend: str, spelled: str, time_left: Callable[[str], float], who: Principal

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from gatemini.backends.calls.callers import Caller
 from gatemini.chain.answer import well_formed
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.chain.run import ChainRequest, run_chain
@@ -172,7 +173,7 @@ class MetaTools:
             session.journals,
             budget.error,
             budget.result,
-            replace(client, caller=replace(client.caller, session=session.id), who=session.who),
+            replace(client, caller=_caller_of(client, session), who=session.who),
             notes,
         )
 
@@ -199,3 +200,9 @@ def error_result(text: str, session: Session) -> Json:
 def _cut(text: str, session: Session) -> str:
     room = budget_for(session.client).error
     return text if room.holds(text) else shorten(text, room.first(text))
+
+
+def _caller_of(client: ChainClient, session: Session) -> Caller:
+    """The caller that backends know: its session, and on whose behalf it calls."""
+    who = session.who
+    return replace(client.caller, session=session.id, principal=who.id, is_remote=who.transport == "http")

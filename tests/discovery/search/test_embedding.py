@@ -83,6 +83,7 @@ async def test_a_search_that_would_wait_too_long_for_the_model_has_no_meaning(
         assert await embedding.meaning("read") is not None
 
 
+@pytest.mark.long
 @needs_model
 async def test_a_process_that_is_lost_is_replaced_and_sent_everything(tmp_path: Path) -> None:
     index = SearchIndex()

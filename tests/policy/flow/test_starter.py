@@ -89,6 +89,7 @@ def test_init_proposes_labels_for_the_servers_of_a_configuration_and_writes_noth
     assert config.read_text() == before
 
 
+@pytest.mark.long
 def test_report_and_doctor_name_the_servers_of_which_no_hint_is_believed(tmp_path: Path) -> None:
     server = str(TESTS / "fixtures" / "office_server.py")
     backends = {

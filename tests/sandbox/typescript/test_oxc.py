@@ -44,6 +44,7 @@ def test_the_last_line_of_long_monotonous_code_is_found():
     assert program.position(before.count("\n") + 1, column) == (15_002, 1)
 
 
+@pytest.mark.long
 def test_the_number_of_comparisons_grows_linearly_with_the_text(monkeypatch: pytest.MonkeyPatch):
     compared = 0
     real = difflib.SequenceMatcher

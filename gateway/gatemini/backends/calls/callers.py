@@ -49,6 +49,16 @@ class Caller:
     """Seconds for which a call may be kept alive by progress; None: progress does not restart its timeout."""
     log_level: str | None = None
     """The lowest level of backend log messages that the client wants."""
+    principal: str = ""
+    """On whose behalf the client calls."""
+    is_remote: bool = False
+    """Whether the client may be on another machine."""
+
+    @property
+    def opens_urls(self) -> bool:
+        """Whether the client takes elicitations by URL."""
+        elicitation = self.can.get("elicitation")
+        return self.ask is not None and isinstance(elicitation, dict) and "url" in elicitation
 
     @property
     def owner(self) -> object:

@@ -55,6 +55,8 @@ class Credentials(TokenSource):
         self._looked = 0.0
         self._renew_at: float | None = None
         self._renewal: _Renewal | None = None
+        self._insufficient: str | None = None
+        """The token in force when only a person could go on: a new connection waits for another one."""
         self.changed = anyio.Event()
         """Set, and replaced by a new one, when the login changes."""
 
@@ -122,6 +124,7 @@ class Credentials(TokenSource):
         """The error for what only a person can do; the challenge is kept for the command that does it."""
         if challenge != self._kept.challenge and challenge != Challenge():
             await self._keep(msgspec.structs.replace(self._kept, challenge=challenge))
+        self._insufficient = self.login.access_token if self.login is not None else None
         more = challenge.wants_more
         what = f"needs a login with more scopes ({challenge.scope})" if more else "needs a login"
         return LoginRequired(
@@ -266,7 +269,7 @@ class Credentials(TokenSource):
         while True:
             with suppress(BackendError):  # what is stored cannot be read yet
                 await self.follow(now=True)
-                if self.login is not None:
+                if self.login is not None and self.login.access_token != self._insufficient:
                     return
             with anyio.move_on_after(FOLLOW_SECONDS):
                 await self.changed.wait()

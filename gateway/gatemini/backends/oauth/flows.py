@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import Protocol
+from uuid import uuid4
 
+import anyio
+
+from gatemini.backends.calls.callers import Caller, RpcError
 from gatemini.backends.oauth.browser import by_browser
 from gatemini.backends.oauth.credentials import Credentials
 from gatemini.backends.oauth.device import DeviceCode, by_device
 from gatemini.backends.oauth.discovery import Authority, discover
 from gatemini.backends.oauth.grants import unattended
+from gatemini.backends.oauth.interface import TokenSource
 from gatemini.backends.oauth.record import Login
+from gatemini.backends.oauth.requests import OAuthError
 from gatemini.config.model.backend import UNATTENDED
 from gatemini.errors import LoginRequired
+
+ELICIT, COMPLETE = "elicitation/create", "notifications/elicitation/complete"
+
+logger = logging.getLogger(__name__)
 
 
 class Person(Protocol):
@@ -51,3 +62,60 @@ def _by_device(flow: str, authority: Authority, person: Person) -> bool:
         return flow == "device"
     offered = authority.issuer.device_authorization_endpoint is not None
     return offered and (not person.has_browser or authority.issuer.authorization_endpoint is None)
+
+
+class _Asked:
+    """A person behind a client, who is sent to a page."""
+
+    def __init__(self, *, has_browser: bool) -> None:
+        self.has_browser = has_browser
+        self.text = self.url = ""
+        self.known = anyio.Event()
+
+    def open_url(self, url: str) -> None:
+        self.url = url
+        self.known.set()
+
+    def show_code(self, code: DeviceCode) -> None:
+        self.url, self.text = code.url, f" with the code {code.code}"
+        self.known.set()
+
+
+async def ask_by_url(login: TokenSource, caller: Caller) -> bool:
+    """Send the person behind a caller to the page where to log in; whether they have logged in.
+
+    A browser that may be on another machine cannot come back to this one: there a device code is the way.
+    """
+    if not isinstance(login, Credentials):
+        return False
+    credentials = login
+    person, ident = _Asked(has_browser=not caller.is_remote), uuid4().hex
+    made: list[Login] = []
+
+    async def flow() -> None:
+        try:
+            made.append(await log_in(credentials, person))
+        except OAuthError as error:
+            logger.info("%s: %s", credentials.name, error)
+        finally:
+            person.known.set()
+            tasks.cancel_scope.cancel()
+
+    async def ask() -> None:
+        await person.known.wait()
+        params = {"mode": "url", "elicitationId": ident, "url": person.url}
+        params["message"] = f"{credentials.name} needs a login{person.text}"
+        try:
+            answer = await caller.ask(ELICIT, params) if caller.ask is not None and person.url else {}
+        except RpcError as refused:
+            logger.info("%s: %s", credentials.name, refused.message)
+            answer = {}
+        if answer.get("action") != "accept":
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(flow)
+        tasks.start_soon(ask)
+    if made and caller.tell is not None:
+        caller.tell(credentials.name, COMPLETE, {"elicitationId": ident})
+    return bool(made)

@@ -17,6 +17,9 @@ Hide = Callable[[str, Iterable[str]], None]
 class TokenSource(Protocol):
     """The login to one backend for one principal."""
 
+    key: str
+    """Of one backend, address and principal."""
+
     @property
     def facts(self) -> Json | None:
         """What may be shown of the login: the end of its token, whether it is renewed by itself, its scopes."""

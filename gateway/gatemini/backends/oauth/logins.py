@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gatemini.backends.oauth.interface import Hide
+import anyio
+
+from gatemini.backends.calls.callers import Caller
+from gatemini.backends.oauth.interface import Hide, TokenSource
 from gatemini.config.model.backend import BackendConfig
 from gatemini.state.store import StateStore
 
@@ -18,6 +21,7 @@ class Logins:
     def __init__(self, hide: Hide, store: StateStore) -> None:
         self._hide = hide
         self._store = store
+        self._asking: dict[str, anyio.Event] = {}
 
     def of(self, config: BackendConfig, who: str = "") -> Credentials | None:
         """The login to one backend for a principal, None for a backend without logins."""
@@ -29,3 +33,19 @@ class Logins:
 
         vault = StoreVault(self._store) if self._store.shared else FileVault()
         return Credentials(config, config.oauth, vault, self._hide, who)
+
+    async def ask(self, login: TokenSource, caller: Caller) -> bool:
+        """Ask the person behind a caller to log in, one at a time; whether somebody has."""
+        if not caller.opens_urls:
+            return False
+        if (asking := self._asking.get(login.key)) is not None:
+            await asking.wait()
+            return login.facts is not None
+        from gatemini.backends.oauth.flows import ask_by_url  # noqa: PLC0415 - see above
+
+        asking = self._asking[login.key] = anyio.Event()
+        try:
+            return await ask_by_url(login, caller)
+        finally:
+            del self._asking[login.key]
+            asking.set()

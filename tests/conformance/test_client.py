@@ -1,0 +1,44 @@
+"""The client scenarios of the official conformance suite, with a gateway between its servers and a client."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+
+from fixtures.conformance.client import Host
+from fixtures.conformance.suite import REVISIONS, differences, missing, run
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.npm,
+    pytest.mark.long,
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+]
+
+PATIENCE = ("--timeout", "280000")
+"""Milliseconds: the suite starts all scenarios at once."""
+
+
+@pytest.fixture
+async def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
+    with tempfile.TemporaryDirectory(prefix="gm-", dir="/tmp") as short:  # a socket's path is limited
+        made = Host(Path(short))
+        async with made.serving():
+            yield made
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_the_gateway_is_a_client_as_the_revision_requires(
+    host: Host, revision: str, tmp_path: Path
+) -> None:
+    words = ("client", "--command", host.command, "--requirements", revision, *PATIENCE)
+    checks = await anyio.to_thread.run_sync(partial(run, tmp_path, *words))
+    print(host.gave_up)
+    assert differences(checks, "client", revision) == []
