@@ -409,3 +409,12 @@ async def test_a_401_that_speaks_of_no_token_does_not_end_the_login(tmp_path: Pa
         assert "hello from there" in await there.call()
         assert there.state == "healthy"
     assert len(there.realm.grants("refresh_token")) == 1
+
+
+async def test_where_nothing_can_be_written_an_unattended_login_counts_for_the_process(
+    tmp_path: Path, places: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/state")
+    async with gate(tmp_path, places, **UNATTENDED) as there:
+        assert "hello from there" in await there.call()
+    assert "is lost at the next start" in caplog.text

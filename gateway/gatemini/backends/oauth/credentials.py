@@ -177,6 +177,8 @@ class Credentials(TokenSource):
 
     async def _obtained(self, tasks: anyio.abc.TaskGroup, challenge: Challenge, old: str | None) -> None:
         """Wait for another token than `old`; the renewal goes on if the caller gives up."""
+        while challenge.wants_more and self._renewal is not None:  # one that brings no more scopes
+            await self._renewal.over.wait()
         renewal = self._renewal or self._begin(tasks, partial(self._renew, challenge, old))
         await renewal.over.wait()
         if renewal.error is not None:
