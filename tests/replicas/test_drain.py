@@ -44,9 +44,7 @@ async def test_a_rolling_restart_loses_no_call_of_a_client_without_affinity(drai
         tasks.start_soon(call, "2026-07-28")
         for replica in draining.replicas:
             async with draining.at(draining.replicas.index(replica)) as own:
-                message, headers = own.modern_chain(
-                    "await ledger.look({seconds: 3}); return 7;", session="long"
-                )
+                message, headers = own.modern_chain(LONG, session="long")
                 answers = []
 
                 async def long() -> None:
