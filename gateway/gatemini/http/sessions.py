@@ -174,6 +174,8 @@ class HttpSessions:
         feed = Feed(surface)
         server = build_server(surface, shortcut, feed)
         made = HttpSession((principal.id, key), session, surface, server, shortcut, feed, keyed, kept)
+        if self._share is not None:
+            surface.streams_here = lambda: made.end_stream is not None
         if keyed:
             surface.on_chain, surface.planned_chain = made.chains.__setitem__, made.planned.get
         feed.begin(self._tasks)
