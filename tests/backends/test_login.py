@@ -397,3 +397,24 @@ async def test_a_server_that_changes_its_issuer_gets_nothing_of_the_old_one(
     assert new.issuer == other.url != old.issuer
     assert len(other.asked("/clients-registrations/openid-connect")) == 1
     assert not [form for _, form in other.seen for secret in old.secrets if secret in form.values()]
+
+
+async def test_a_401_that_speaks_of_no_token_does_not_end_the_login(tmp_path: Path, places: Places) -> None:
+    async with gate(tmp_path, places) as there:
+        await there.log_in()
+        await healthy(there)
+        there.server.mute = True
+        assert "HTTP 401" in await there.call()
+        there.server.mute = False
+        assert "hello from there" in await there.call()
+        assert there.state == "healthy"
+    assert len(there.realm.grants("refresh_token")) == 1
+
+
+async def test_where_nothing_can_be_written_an_unattended_login_counts_for_the_process(
+    tmp_path: Path, places: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/state")
+    async with gate(tmp_path, places, **UNATTENDED) as there:
+        assert "hello from there" in await there.call()
+    assert "is lost at the next start" in caplog.text

@@ -122,7 +122,7 @@ def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> No
         ("{command: x, env: [A]}", ".env", "a mapping"),
         ("{command: x, env: {A: }}", ".env.A", "found nothing"),
         ("{command: x, name: y}", ".name", "unknown key name"),
-        ("{command: x, oauth: {}}", ".oauth", "not built yet"),
+        ("{command: x, oauth: {}}", "", "oauth is for backends with a url"),
         ("{url: 'ftp://h/'}", ".url", "http://"),
         ("{url: 'https:///x'}", ".url", "no usable host"),
         ("{url: 'https://h:99999/x'}", ".url", "no usable host and port"),

@@ -65,7 +65,8 @@ def configuration(folder: Path, **environ: str) -> Loaded:
     for name in ("state.key", "audit.key"):
         (folder / name).write_text("ab" * 32)
         (folder / name).chmod(0o600)
-    text = (DEPLOY / "config" / "config.yaml").read_text()
+    (folder / "blobs").mkdir()
+    text = (DEPLOY / "config" / "config.yaml").read_text().replace("/srv/gatemini", str(folder / "blobs"))
     (folder / "config.yaml").write_text(text.replace("/run/secrets/gatemini", str(folder)))
     return load_config(folder / "config.yaml", environ=environ, config_dir=folder)
 

@@ -41,13 +41,14 @@ class Volumes:
     """Configuration, secrets, audit log and the store's socket, as compose.yaml mounts them."""
 
     def __init__(self, folder: Path, redis: Path) -> None:
-        self.secrets, self.audit = folder / "secrets", folder / "audit"
+        self.secrets, self.audit, self.blobs = folder / "secrets", folder / "audit", folder / "blobs"
         shutil.copytree(ROOT / "deploy" / "config", folder / "config")
         config = folder / "config" / "config.yaml"
         config.write_text(config.read_text().replace("/run/valkey/valkey.sock", "/run/valkey/redis.sock"))
-        for made in (self.secrets, self.audit):
+        for made in (self.secrets, self.audit, self.blobs):
             made.mkdir()
-        os.chown(self.audit, 10001, 10001)
+        for owned in (self.audit, self.blobs):
+            os.chown(owned, 10001, 10001)
         for name in ("state.key", "audit.key"):
             (self.secrets / name).write_text(os.urandom(32).hex() + "\n")
             (self.secrets / name).chmod(0o600)
@@ -55,6 +56,7 @@ class Volumes:
             folder / "config": "/etc/gatemini",
             self.secrets: "/run/secrets/gatemini",
             self.audit: "/var/log/gatemini",
+            self.blobs: "/srv/gatemini",
             redis: "/run/valkey",
         }
 
@@ -144,6 +146,9 @@ def test_it_serves_as_its_user_with_nothing_but_its_volumes_writable(
             chain(unused_port, "return (await clock.list_time_zones({})).timezones.length;", token)
         )
         assert int(found["content"][0]["text"]) > 100
+        large = 'const kept = await results.save("x".repeat(2_000_000)); return kept.handle;'
+        assert not result(chain(unused_port, large, token)).get("isError")
+        assert len(list(volumes.blobs.iterdir())) == 1
         (first,) = psutil.Process(process.pid).children()
         every = [first, *first.children(recursive=True)]
         assert {each.uids().real for each in every} == {10001}

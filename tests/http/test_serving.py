@@ -351,3 +351,29 @@ async def test_stateless_serves_older_clients_without_a_session(tmp_path: Path) 
         headers = {"MCP-Protocol-Version": "2025-06-18"}
         answer = await gateway.post(gateway.legacy_chain("return 6 * 7;"), headers=headers)
         assert text(result(answer)) == "42"
+
+
+async def test_a_session_hears_of_calls_only_once_it_has_subscribed_to_what_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path) as gateway:
+        changes, heard = gateway.server.app.changes, set[str]()
+        listen, leave = changes.listen, changes.leave
+        monkeypatch.setattr(
+            changes, "listen", lambda each, *kinds: (heard.update(kinds), listen(each, *kinds))
+        )
+        monkeypatch.setattr(
+            changes, "leave", lambda each, *kinds: (heard.difference_update(kinds), leave(each, *kinds))
+        )
+        session = await gateway.handshake()
+        assert heard == {"tools", "state"}
+        for method, expected in (
+            ("resources/subscribe", {"tools", "state", "calls"}),
+            ("resources/unsubscribe", {"tools", "state"}),
+        ):
+            params = {"uri": "gatemini://recent"}
+            request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+            assert result(await gateway.post(request, headers=session)) == {}
+            assert heard == expected
+        await gateway.http.delete(gateway.url, headers=session)
+        assert heard == set()

@@ -173,6 +173,8 @@ async def test_while_the_store_is_down_refuse_is_not_ready_and_refuses_what_need
             assert not answer["isError"]
             assert "gatemini/state" not in answer["_meta"]
     assert (tmp_path / "ledger").read_text().split() == ["x"]
+    written = "".join(path.read_text() for path in (tmp_path / "audit").glob("*.jsonl"))
+    assert written.count('"state.on_failure"') == 2
 
 
 async def test_while_the_store_is_down_degrade_serves_with_local_limits_and_says_so(

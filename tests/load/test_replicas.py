@@ -33,8 +33,8 @@ pytestmark = pytest.mark.load
 SECONDS = float(os.environ.get("LOAD_SECONDS", "30"))
 CLIENTS = int(os.environ.get("LOAD_CLIENTS", "64"))
 REPLICAS = int(os.environ.get("LOAD_REPLICAS", "4"))
-MOST_ERRORS = 20
-"""One chain of so many may end with an error that says what is not known."""
+MOST_ERRORS = 3
+"""Chains of each client that may end with an error: a kill, a restart and Redis each cut off what is in flight."""
 TURNS = 3
 """Times that the gateway and its rival are measured, in turn."""
 
@@ -101,7 +101,8 @@ def test_nothing_is_lost_crossed_or_written_twice(tmp_path: Path) -> None:
             "lost, crossed, written twice": f"{len(lost)}, {len(tally.crossed)}, {len(twice)}",
         }
     )
-    assert len(tally.done) > CLIENTS + MOST_ERRORS * len(tally.untold)
+    assert len(tally.done) > CLIENTS
+    assert len(tally.untold) <= MOST_ERRORS * CLIENTS
     assert (lost, tally.crossed, twice) == ([], [], [])
 
 

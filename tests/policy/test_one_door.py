@@ -27,9 +27,12 @@ OWNERS = {"backends", "manager", "_manager", "session", "s", "instance", "backen
 
 
 def sends(source: str) -> set[str]:
-    """The calls in a source that may send something to a backend."""
-    calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    methods = [call for call in calls if isinstance(call, ast.Attribute) and call.attr in SENDERS]
+    """The methods in a source that may send something to a backend, whether they are called or handed on."""
+    methods = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute) and node.attr in SENDERS
+    ]
     return {ast.unparse(m) for m in methods if ast.unparse(m.value).rpartition(".")[2] in OWNERS}
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import anyio
-import anyio.to_thread
+import json
+
 import httpx2
 import pytest
 
-from fixtures.daemons import until
-from fixtures.http_gateway import result, text
+from fixtures.http_gateway import BOTH, result, text
 from fixtures.replicas import Cluster
 
 pytestmark = pytest.mark.anyio
@@ -22,14 +21,18 @@ return "done";"""
     async with own_two.at(0) as first, own_two.at(1) as second:
         message, headers = first.modern_chain(code, session="a")
 
-        async def lost() -> None:
-            with pytest.raises(httpx2.HTTPError):
-                await first.post(message, headers=headers)
+        message["params"]["_meta"]["progressToken"] = "p"
+        sent = {"accept": BOTH, "content-type": "application/json", **headers}
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lost)
-            await anyio.to_thread.run_sync(lambda: until(own_two.writes, "the first write"))
-            own_two.replicas[0].kill()
+        async def kill_after_the_first_write() -> None:
+            content = json.dumps(message)
+            async with first.http.stream("POST", first.url, content=content, headers=sent) as stream:
+                async for line in stream.aiter_lines():
+                    if "ledger.write: ok" in line:
+                        own_two.replicas[0].kill()
+
+        with pytest.raises(httpx2.HTTPError):
+            await kill_after_the_first_write()
         answer = result(await second.post(message, headers=headers))
     assert text(answer) == "done"
     assert own_two.writes() == ["one", "two"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import anyio
 import httpx2
 import pytest
 
-from fixtures.daemons import LEGACY, until
+from fixtures.daemons import LEGACY, WAIT_SECONDS, until
 from fixtures.direct import text_of
 from fixtures.replicas import Cluster, cluster
 
@@ -72,3 +75,31 @@ async def test_only_genuine_ids_of_sessions_are_known_and_an_ended_one_ends_ever
     assert httpx2.delete(second, headers=session, trust_env=False).status_code == 200
     until(lambda: listed(first, session) == 404, "the session has ended at the other replica")
     assert listed(second, session) == 404
+
+
+@pytest.mark.long
+async def test_a_replica_drops_copies_before_it_has_too_many_sessions(tmp_path: Path) -> None:
+    """Every session passes both replicas, of which each may have four at once; none is lost."""
+
+    def served(url: str, session: dict[str, str]) -> bool:
+        status = listed(url, session)
+        assert status in {200, 503}
+        return status == 200
+
+    with cluster(tmp_path, http={"sessions": {"max": 4}}) as few:
+        sessions = []
+        for _ in range(8):
+            sessions.append(await opened_when_there_is_room(few))
+        for session in sessions:
+            for replica in few.replicas:
+                until(lambda: served(replica.url, session), "the session is served")  # noqa: B023
+
+
+async def opened_when_there_is_room(two: Cluster) -> dict[str, str]:
+    end = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < end:
+        try:
+            return await opened(two)
+        except KeyError:  # refused: no id
+            await anyio.sleep(0.1)
+    raise AssertionError("no room")

@@ -115,6 +115,13 @@ NO_META: Json = {"gatemini/chain": {"id": None, "tier": 0, "ms": 0, "calls": []}
 
 async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnswer:
     """Run the code and answer; every failure is an answer with `isError`, only cancellation is raised."""
+    answer = await _answer(request, services)
+    if request.journals.load is not None:  # another replica may be told to resume what the answer names
+        await request.journals.written()
+    return answer
+
+
+async def _answer(request: ChainRequest, services: ChainServices) -> ChainAnswer:
     chain: _Chain | None = None
     try:
         if not request.code.lstrip().startswith(("{", "[")):  # JSON calls have their own limit

@@ -20,12 +20,11 @@ from gatemini.text.escape import visible
 KeyPath = tuple[str | int, ...]
 _SHOWN = 60
 """Characters of a found value that a message shows."""
-_PRIVATE = frozenset(("env", "headers", "args", "url", "command", "secrets", "stdin"))
+_PRIVATE = frozenset(("env", "headers", "args", "url", "command", "secrets", "stdin", "client_secret"))
 """Keys whose values are never shown, only their type."""
 
 NOT_BUILT: Mapping[str, str] = {
     "admin": "the dashboard is not built yet",
-    "oauth": "OAuth login is not built yet",
 }
 """Keys that are planned: an error of their own, since a rule without effect would protect nothing."""
 _SYNONYMS: Mapping[str, str] = {

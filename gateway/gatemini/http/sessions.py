@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FULL_SHARE = 0.9
+"""Of `http.sessions.max`: with more, a replica drops copies of sessions that the store has."""
+
 
 class TooManySessions(Exception):
     """`http.sessions.max` sessions are open."""
@@ -174,6 +177,8 @@ class HttpSessions:
         feed = Feed(surface)
         server = build_server(surface, shortcut, feed)
         made = HttpSession((principal.id, key), session, surface, server, shortcut, feed, keyed, kept)
+        if self._share is not None:
+            surface.streams_here = lambda: made.end_stream is not None
         if keyed:
             surface.on_chain, surface.planned_chain = made.chains.__setitem__, made.planned.get
         feed.begin(self._tasks)
@@ -198,9 +203,17 @@ class HttpSessions:
                 await anyio.to_thread.run_sync(kept.remove, _token(key))
 
     def sweep(self) -> list[HttpSession]:
-        """End sessions that are idle, and return them."""
+        """End sessions that are idle, and return them.
+
+        Where replicas share sessions, what this one has of them is a copy: the longest unused go before there are too many.
+        """
         limit = time.monotonic() - self._settings.idle
-        idle = [each for each in self if not each.in_flight and each.used < limit]
+        unused = sorted((each for each in self if not each.in_flight), key=lambda each: each.used)
+        idle = [each for each in unused if each.used < limit]
+        if self._share is not None:
+            crowd = len(self) - len(idle) - int(FULL_SHARE * self._settings.max)
+            copies = [each for each in unused[len(idle) :] if each.end_stream is None]
+            idle += copies[: max(0, crowd)]
         for session in idle:
             self.end(session)
         return idle

@@ -67,6 +67,7 @@ class Door:
         self.audit = audit
         self.pins = pins
         self.limits = limits or SharedLimits(MemoryStore())
+        self.limits.record = self._record_refusal
         self.budgets = Budgets()
         self.rates = CallRates()
         self.owners: Mapping[str, str] = {}
@@ -310,9 +311,12 @@ class Door:
 
     def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
         """Record a refusal and return its error."""
+        self._record_refusal(facts, decision)
+        return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
+
+    def _record_refusal(self, facts: CallFacts, decision: Decision) -> None:
         if self.audit is not None:
             self.audit.decision(facts, decision, revision=self.revision)
-        return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
 
     def _count(self, facts: CallFacts) -> None:
         """Count an admitted call towards the session's budgets."""

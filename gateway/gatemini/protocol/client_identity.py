@@ -74,6 +74,8 @@ class Acquaintance:
         initialized = self._initialized
 
         async def once_initialized(method: str, params: Json) -> Json:
+            if not self._surface.streams_here():
+                raise RpcError(INTERNAL_ERROR, "the client's stream of notifications is at another replica")
             with anyio.move_on_after(INITIALIZED_SECONDS):
                 await initialized.wait()
             if not initialized.is_set() or self._client is None:

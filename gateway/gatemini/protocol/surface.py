@@ -68,6 +68,8 @@ class Surface:
         self._definitions: list[Json] | None = None
         self.on_chain: Callable[[str | int | None, str], None] | None = None
         """Receives the id of a request and the id of the chain that it has started."""
+        self.streams_here: Callable[[], bool] = lambda: True
+        """Whether requests outside of calls can reach the client from this process."""
         self.planned_chain: Callable[[str | int | None], str | None] = lambda _: None
         """Gives the id that the chain of a request is to have, if that is known."""
         self.on_call: Callable[[CallRecord], None] | None = None

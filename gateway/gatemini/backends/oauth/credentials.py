@@ -134,7 +134,8 @@ class Credentials(TokenSource):
         if self.login is not None and self.login.access_token != token:
             return attempt < ATTEMPTS
         if attempt >= ATTEMPTS:
-            if challenge.wants_more or self._is_unattended:
+            says_so = "www-authenticate" in response.headers  # else it may be about the session
+            if challenge.wants_more or self._is_unattended or not says_so:
                 return False
             raise await self._refused_again(challenge, token)
         if challenge.wants_more and self.login is not None:
@@ -176,6 +177,8 @@ class Credentials(TokenSource):
 
     async def _obtained(self, tasks: anyio.abc.TaskGroup, challenge: Challenge, old: str | None) -> None:
         """Wait for another token than `old`; the renewal goes on if the caller gives up."""
+        while challenge.wants_more and self._renewal is not None:  # one that brings no more scopes
+            await self._renewal.over.wait()
         renewal = self._renewal or self._begin(tasks, partial(self._renew, challenge, old))
         await renewal.over.wait()
         if renewal.error is not None:

@@ -33,6 +33,8 @@ class JournalWriter(Protocol):
 
     async def flush(self, *, sure: bool) -> None: ...
 
+    async def written(self) -> None: ...
+
     def drop(self) -> None: ...
 
 
@@ -87,6 +89,9 @@ class JournalFile:
     def write(self) -> None:
         """Append what was put, which is small."""
         self._append(self._taken()[0])
+
+    async def written(self) -> None:
+        """Wait until what was put is written: it always is."""
 
     def drop(self) -> None:
         """Write nothing any more: the chain cannot be resumed."""

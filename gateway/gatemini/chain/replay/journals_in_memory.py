@@ -148,6 +148,7 @@ class SessionJournals:
         self._book = book
         self.running: dict[str, Journal] = {}
         self._unnamed: list[Journal] = []
+        self._named: list[Journal] = []
         self._closed = False
         self.new_file: Callable[[str], JournalWriter] | None = None
         """Makes the file of a chain, where the session may be continued by a later process."""
@@ -215,6 +216,8 @@ class SessionJournals:
         journal.why = interrupted
         if interrupted and not answered and not journal.dry:
             self._unnamed.append(journal)
+        if interrupted and self.load is not None:
+            self._named.append(journal)
         journal.trace.finished = not interrupted
         if journal.trace.file is not None:
             journal.trace.file.put(Ended(interrupted, time.time()))
@@ -229,6 +232,13 @@ class SessionJournals:
                 journal.trace.file.drop()
         else:
             self._book.keep(journal, self)
+
+    async def written(self) -> None:
+        """Wait until other replicas can resume the chains that were interrupted here."""
+        while self._named:
+            file = self._named.pop().trace.file
+            if file is not None:
+                await file.written()
 
     def unnamed(self) -> list[Journal]:
         """Return interrupted chains that no answer has named yet; they count as named from now on."""

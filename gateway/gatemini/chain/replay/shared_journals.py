@@ -1,7 +1,8 @@
 """Journals in the store that replicas share: appended while a chain runs, read when it is resumed at any replica.
 
 An append does not hold up the chain, except before a call that must not be made twice: what is lost with a killed replica
-is then at most what may be repeated. All appends of one chain are made in order, by one task.
+is then at most what may be repeated. It waits a moment for further records, since each append costs as much as a small
+call. All appends of one chain are made in order, by one task.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ import msgspec
 
 from gatemini.chain.replay.journal_file import Batch, encoded
 from gatemini.chain.replay.journals_in_memory import KEPT_SECONDS, Journal
-from gatemini.chain.replay.records import Ended, Record, Rewound
+from gatemini.chain.replay.records import Begun, Called, Ended, Record, Rewound
 from gatemini.chain.replay.refusals import overtaken
 from gatemini.chain.replay.stored_journals import journal_of
 from gatemini.errors import ResumeRefused, StateUnavailable
 from gatemini.state.store import StateStore
 
 logger = logging.getLogger(__name__)
+
+GATHER_SECONDS = 0.01
+"""How long records are gathered that nothing waits for."""
 
 
 class Written(msgspec.Struct, array_like=True):
@@ -64,6 +68,8 @@ class SharedJournals:
 
     async def _write(self, journal: SharedJournal) -> None:
         try:
+            with anyio.move_on_after(GATHER_SECONDS):
+                await journal.urgent.wait()
             await journal.append()
         finally:
             self._writing.discard(journal)
@@ -130,6 +136,16 @@ def _in_force(entries: list[Written]) -> tuple[list[Record], int, Written]:
     return records, number, last
 
 
+def _is_urgent(record: Record) -> bool:
+    """Whether much is lost with a record: what became of a call that is not repeated, or that the chain can be resumed."""
+    match record:
+        case Called():
+            return record.sent and not record.repeatable
+        case Ended(why):
+            return bool(why)
+    return False
+
+
 class SharedJournal:
     """What is written of one chain. `number` counts its batches, `length` what the store has in its list."""
 
@@ -143,6 +159,8 @@ class SharedJournal:
         self._waiting: list[bytes] = []
         self._idle = anyio.Event()
         self._idle.set()
+        self.urgent = anyio.Event()
+        """Set when something waits for what was put."""
         self._failed: StateUnavailable | None = None
         self._overtaken = self._dropped = False
 
@@ -152,10 +170,23 @@ class SharedJournal:
             self._records.append(record)
 
     def write(self) -> None:
-        """Append what was put, soon."""
-        if not self._records:
+        """Append what was put, soon; a chain that has only begun needs no journal."""
+        if not self._records or isinstance(self._records[-1], Begun):
             return
+        if self._idle.is_set():
+            self._begin()
+        if any(map(_is_urgent, self._records)):
+            self.urgent.set()
+
+    def _begin(self) -> None:
+        """Have a task append what there is when it is urgent, or has gathered for long enough."""
+        self._idle, self.urgent = anyio.Event(), anyio.Event()
+        self._journals.write(self)
+
+    def _encode(self) -> None:
         records, self._records = self._records, []
+        if not records:
+            return
         try:
             batch = encoded(Batch(self._chain, self._number, records))
         except (TypeError, ValueError) as error:
@@ -164,9 +195,6 @@ class SharedJournal:
             return
         self._number += 1
         self._waiting.append(msgspec.msgpack.encode(Written(self._journals.replica, time.time(), batch)))
-        if self._idle.is_set():
-            self._idle = anyio.Event()
-            self._journals.write(self)
 
     async def flush(self, *, sure: bool) -> None:
         """Append what was put; `sure` waits until the store has it, and raises what keeps it from that."""
@@ -174,9 +202,8 @@ class SharedJournal:
         if not sure:
             return
         await self.written()
-        if self._waiting and not self._overtaken:  # it failed before
-            self._idle = anyio.Event()
-            self._journals.write(self)
+        if (self._waiting or self._records) and not self._overtaken:  # it failed before, or came meanwhile
+            self._begin()
             await self.written()
         if self._overtaken:
             raise overtaken(self._chain)
@@ -184,14 +211,18 @@ class SharedJournal:
             raise self._failed
 
     async def written(self) -> None:
-        """Wait until nothing is being written."""
+        """Wait until all that was put is written, as far as the store can be reached."""
+        self.urgent.set()
         await self._idle.wait()
 
     async def append(self) -> None:
         """Write what waits, in order."""
         idle = self._idle
         try:
-            while self._waiting and not self._overtaken:
+            while not self._overtaken:
+                self._encode()
+                if not self._waiting:
+                    break
                 batches = list(self._waiting)
                 length = await self._journals.store.append(self._key, batches, KEPT_SECONDS)
                 del self._waiting[: len(batches)]

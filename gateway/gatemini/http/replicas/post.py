@@ -48,9 +48,12 @@ class Post:
             tasks.start_soon(self._live)
             task_status.started()
             async for data in self._store.read(_stream(self.replica)):
-                letter = _LETTER.decode(data)
-                if (handler := self.handlers.get(letter.kind)) is not None:
-                    handler(letter)
+                try:
+                    letter = _LETTER.decode(data)
+                    if (handler := self.handlers.get(letter.kind)) is not None:
+                        handler(letter)
+                except msgspec.MsgspecError as error:  # a replica of another version has sent it
+                    logger.warning("a message of another replica cannot be read: %s", error)
 
     async def _live(self) -> None:
         while not self._left:

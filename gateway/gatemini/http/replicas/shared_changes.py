@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import anyio
 import msgspec
 
@@ -73,7 +75,8 @@ class SharedChanges:
             try:
                 async with self._store.listen(CHANNEL) as messages:
                     async for _, message in messages:
-                        self._repeat(msgspec.msgpack.decode(message, type=Announced))
+                        with suppress(msgspec.MsgspecError):  # of a replica of another version
+                            self._repeat(msgspec.msgpack.decode(message, type=Announced))
             except StateUnavailable:
                 await anyio.sleep(RETRY_SECONDS)
 

@@ -34,6 +34,8 @@ PASSED_ON = frozenset({"notifications/cancelled", "notifications/roots/list_chan
 """Notifications that concern whatever replica works for the session."""
 RENEW_SHARE = 0.25
 """After this share of its time to live a session that is used gets a new one."""
+HEAR_SECONDS = 5.0
+"""Bounds what one message costs; they are followed in order."""
 WAIT_SECONDS = 0.5
 """Between two attempts to reach the bus again."""
 
@@ -175,13 +177,19 @@ class SharedSessions:
         """Until cancelled: repeat here what clients say to other replicas."""
         while True:
             try:
-                async with self._store.listen(CHANNEL) as news, anyio.create_task_group() as tasks:
+                async with self._store.listen(CHANNEL) as news:
                     async for _, message in news:
-                        tasks.start_soon(self._heard, msgspec.msgpack.decode(message, type=News))
+                        with anyio.move_on_after(HEAR_SECONDS):
+                            await self._heard(message)
             except StateUnavailable:
                 await anyio.sleep(WAIT_SECONDS)
 
-    async def _heard(self, news: News) -> None:
+    async def _heard(self, message: bytes) -> None:
+        try:
+            news = msgspec.msgpack.decode(message, type=News)
+        except msgspec.MsgspecError as error:
+            logger.warning("what a replica of another version says cannot be read: %s", error)
+            return
         if news.replica == self._replica:
             return
         if (lock := self._adopting.get(news.ident)) is not None:
