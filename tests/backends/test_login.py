@@ -15,7 +15,7 @@ import pytest
 from mcp_types import ElicitResult
 
 from fixtures.login_gate import Gate, Person, Places, gate
-from fixtures.realm import SECRET, Protected, Visitor, realm_and_server, serving, visit
+from fixtures.realm import SECRET, Protected, Realm, Visitor, realm_and_server, serving, visit
 from fixtures.redis_server import RedisServer, redis_server
 from fixtures.running import answer, client_of, until
 from gatemini.backends.oauth.browser import LOGIN_SECONDS
@@ -205,7 +205,9 @@ async def test_a_login_that_the_issuer_has_ended_is_required_again(tmp_path: Pat
         await healthy(there)
         there.realm.forget_refresh_tokens()
         await there.age(left=-50)
-        assert "invalid_grant" in await there.call()
+        text = await there.call()
+        assert "invalid_grant" in text
+        assert "never answered" not in text  # the chain can be resumed: nothing was run
         assert there.state == "login_required"
         await there.log_in()
         await healthy(there)
@@ -362,3 +364,36 @@ async def test_a_client_that_takes_urls_is_sent_to_the_page_and_its_call_goes_on
         assert agrees or "gatemini login web" in text
     assert [each.mode for each in asked] == ["url"]
     assert "web needs a login" in asked[0].message
+
+
+async def test_a_token_without_a_refresh_token_that_the_server_refuses_needs_a_person_and_no_retries(
+    tmp_path: Path, places: Places
+) -> None:
+    async with gate(tmp_path, places) as there:
+        there.realm.refreshes = False
+        await there.log_in()
+        await healthy(there)
+        there.realm.tokens.clear()
+        assert "cannot be renewed" in await there.call()
+        assert there.state == "login_required"
+        there.server.bearers.clear()
+        for _ in range(3):
+            assert "cannot be renewed" in await there.call()
+        assert there.server.bearers == []
+
+
+async def test_a_server_that_changes_its_issuer_gets_nothing_of_the_old_one(
+    tmp_path: Path, places: Places
+) -> None:
+    async with serving(Realm) as (other,), gate(tmp_path, places) as there:
+        old = await there.log_in()
+        await healthy(there)
+        there.server.metadata = {"authorization_servers": [other.url]}
+        there.server.realm = other
+        assert f"its issuer is {other.url} now" in await there.call()
+        new = await there.log_in()
+        await healthy(there)
+        assert "hello from there" in await there.call()
+    assert new.issuer == other.url != old.issuer
+    assert len(other.asked("/clients-registrations/openid-connect")) == 1
+    assert not [form for _, form in other.seen for secret in old.secrets if secret in form.values()]

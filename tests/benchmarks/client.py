@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -72,6 +73,15 @@ class Client:
             quiet = quiet + 1 if process.cpu_percent(LOOK_SECONDS) < IDLE_PERCENT else 0
             if quiet == QUIET_LOOKS:
                 return
+
+    def cpu_ms(self) -> float:
+        """Return the milliseconds of CPU time that the server and its children have taken so far."""
+        process = psutil.Process(self._process.pid)
+        taken = 0
+        for each in (process, *process.children(recursive=True)):
+            for thread in Path(f"/proc/{each.pid}/task").iterdir():
+                taken += int((thread / "schedstat").read_text().split()[0])
+        return taken / 1e6
 
     def notify(self, method: str) -> None:
         self._send({"jsonrpc": "2.0", "method": method})

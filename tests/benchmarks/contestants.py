@@ -7,6 +7,8 @@ what is between the two differs.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -39,16 +41,18 @@ def direct(server: Path) -> Iterator[Client]:
 
 
 @contextmanager
-def gatemini(backend: dict[str, Any], **settings: Any) -> Iterator[Client]:
-    """`gatemini --direct` with one backend called `demo`."""
+def gatemini(backend: dict[str, Any], *, pinned: bool = False, **settings: Any) -> Iterator[Client]:
+    """`gatemini --direct` with one backend called `demo`, approved as it is if it is to be `pinned`."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config.yaml"
         config.write_text(
             json.dumps({"cache_path": f"{folder}/cache.json", "backends": {"demo": backend}, **settings})
         )
-        with connected(
-            ["-m", "gatemini", "--direct", "-c", str(config)], env={"PYTHONPATH": str(TESTS)}
-        ) as client:
+        gateway, path = ["-m", "gatemini", "-c", str(config)], {"PYTHONPATH": str(TESTS)}
+        if pinned:
+            command = [sys.executable, "-P", *gateway, "pin"]
+            subprocess.run(command, env={**os.environ, **path}, check=True, stdout=subprocess.DEVNULL)
+        with connected([*gateway, "--direct"], env=path) as client:
             # The first call waits for the backend to start; starting is not what is measured.
             json_call(client, 0)
             client.settled()

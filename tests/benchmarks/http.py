@@ -80,6 +80,11 @@ class HttpClient:
             raise RuntimeError(f"expected {expected!r}, got {body[:300]!r}")
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
 @contextmanager
 def listening_process(words: list[str], port: int) -> Iterator[int]:
     """The id of a server that this command starts on the port."""
@@ -88,7 +93,7 @@ def listening_process(words: list[str], port: int) -> Iterator[int]:
     )
     try:
         until = time.monotonic() + START_SECONDS
-        while socket.socket().connect_ex(("127.0.0.1", port)):
+        while not listens(port):
             if time.monotonic() > until or process.poll() is not None:
                 raise RuntimeError(f"{words} does not listen")
             time.sleep(0.05)
@@ -99,10 +104,28 @@ def listening_process(words: list[str], port: int) -> Iterator[int]:
 
 
 @contextmanager
-def contestant(words: list[str], port: int, *, modern: bool) -> Iterator[list[HttpClient]]:
-    """Clients of a server that this command starts on the port."""
-    with listening_process(words, port):
-        yield [HttpClient(port, modern=modern) for _ in range(AT_ONCE)]
+def contestant(words: list[str], port: int, *, modern: bool) -> Iterator[tuple[int, list[HttpClient]]]:
+    """The id of a server that this command starts on the port, and clients of it."""
+    with listening_process(words, port) as pid:
+        yield pid, [HttpClient(port, modern=modern) for _ in range(AT_ONCE)]
+
+
+def cpu_ms(pid: int) -> float:
+    """Milliseconds of CPU time that a process has used; the system counts in hundredths of a second."""
+    times = psutil.Process(pid).cpu_times()
+    return (times.user + times.system) * 1000
+
+
+def cpu_of_a_call(contestants: dict[str, tuple[int, Run]], rounds: int) -> dict[str, Figure]:
+    """CPU time of the servers' own processes, of all rounds together; the contestants take turns."""
+    spent = dict.fromkeys(contestants, 0.0)
+    for _ in range(rounds):
+        for name, (pid, run) in contestants.items():
+            before = cpu_ms(pid)
+            run()
+            spent[name] += cpu_ms(pid) - before
+    each = {name: round(total / rounds / AT_ONCE / EACH, 3) for name, total in spent.items()}
+    return {name: Figure("http", f"{name}, CPU a call", ms, ms, ms, rounds) for name, ms in each.items()}
 
 
 def free_port() -> int:
@@ -120,11 +143,12 @@ def over_http(rounds: int) -> Outcome:
         config.write_text(json.dumps({"cache_path": f"{folder}/cache.json", "backends": backends}))
         serve = ["-m", "gatemini", "serve", "--http", f"127.0.0.1:{ports[0]}", "-c", str(config)]
         with (
-            contestant(serve, ports[0], modern=True) as ours,
-            contestant([str(RIVALS), "echo", str(ports[1])], ports[1], modern=True) as sdk,
-            contestant(
-                [str(RIVALS), "code", str(ports[2]), str(PLAIN_SERVER)], ports[2], modern=False
-            ) as code,
+            contestant(serve, ports[0], modern=True) as (gateway, ours),
+            contestant([str(RIVALS), "echo", str(ports[1])], ports[1], modern=True) as (server, sdk),
+            contestant([str(RIVALS), "code", str(ports[2]), str(PLAIN_SERVER)], ports[2], modern=False) as (
+                _,
+                code,
+            ),
         ):
             json_call = json.dumps({"tool": "demo.echo", "arguments": {"n": 1}})
             gate = partial(
@@ -147,17 +171,22 @@ def over_http(rounds: int) -> Outcome:
             }
             figures = take_turns("http", single, rounds, repeat=SHORT)
             crowds = take_turns("http", many, rounds)
+            cpu = cpu_of_a_call(
+                dict(zip(many, zip((gateway, server), many.values(), strict=True), strict=True)), rounds
+            )
     call, plain, script, rival = (figures[name].median_ms for name in single)
     crowd_of_ours, crowd_of_sdk = (crowds[name].median_ms for name in many)
     throughput = crowd_of_sdk / crowd_of_ours
+    cpu_of_ours, cpu_of_sdk = (cpu[name].median_ms for name in many)
     ratios = (
         Ratio(
             "http", "one-call chain / the SDK's tools/call", round(call / plain, 2), "<= 2", call / plain <= 2
         ),
         Ratio("http", "calls a second / the SDK's", round(throughput, 2), ">= 0.5", throughput >= 0.5),
+        Ratio("http", "CPU of a call / the SDK's", round(cpu_of_ours / cpu_of_sdk, 2), "reported", None),
         Ratio("http", "chains a second / code mode's", round(rival / script, 2), ">= 3", rival / script >= 3),
     )
-    return Outcome((*figures.values(), *crowds.values()), ratios)
+    return Outcome((*figures.values(), *crowds.values(), *cpu.values()), ratios)
 
 
 def idle_sessions(rounds: int) -> Outcome:

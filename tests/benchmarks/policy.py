@@ -10,9 +10,10 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
+from tests.benchmarks.client import Client
 from tests.benchmarks.contestants import PLAIN_SERVER, chain, gatemini, stdio_backend
 from tests.benchmarks.gateway import parallel, sequential
-from tests.benchmarks.measure import Outcome, Ratio, Run, take_turns
+from tests.benchmarks.measure import Figure, Outcome, Ratio, Run, take_turns
 
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.model import Tool
@@ -40,6 +41,18 @@ POLICY: dict[str, Any] = {
     "budgets": {"calls_per_session": 10_000_000, "writes_per_session": 10_000_000},
 }
 
+EVERYTHING: dict[str, Any] = {
+    "policy": {
+        **POLICY,
+        "pins": "enforce",
+        "flow": "deny",
+        "labels": {"private": ["mail.*"]},
+        "override_annotations": {"demo.echo": {"readOnly": True, "openWorld": False}},
+    },
+    "audit": {"path": "audit", "on_failure": "block"},
+}
+"""All that decides about a call and records it; the audit log forces its records to the disk each second."""
+
 
 def policy(rounds: int) -> Outcome:
     """CPU time of a decision, by globs alone and with a CEL expression, and chains with a policy and without."""
@@ -66,7 +79,36 @@ def policy(rounds: int) -> Outcome:
         ratios.append(
             Ratio("policy", meaning, round(on / off, 3), f"<= {MOST_RATIO}", on / off <= MOST_RATIO)
         )
-    return Outcome(tuple(figures.values()), tuple(ratios))
+    everything, compared = _everything(rounds)
+    return Outcome((*figures.values(), *everything), (*ratios, *compared))
+
+
+def _everything(rounds: int) -> tuple[list[Figure], list[Ratio]]:
+    """CPU time of chains with policy, pins, data-flow guard and audit log, and with none of them; in turns."""
+    backend, expected = stdio_backend(PLAIN_SERVER), CALLS * (CALLS - 1) // 2
+    figures: list[Figure] = []
+    ratios: list[Ratio] = []
+    for name, code in (("in a loop", sequential(CALLS)), ("at once", parallel(CALLS))):
+        with gatemini(backend) as without, gatemini(backend, pinned=True, **EVERYTHING) as under:
+            contestants: dict[str, Run] = {
+                f"CPU of 50 calls {name}, all off": partial(_cpu_of_chain, without, code, expected),
+                f"CPU of 50 calls {name}, all on": partial(_cpu_of_chain, under, code, expected),
+            }
+            measured = take_turns("policy", contestants, rounds, repeat=5)
+        figures += measured.values()
+        off, on = (figure.median_ms for figure in measured.values())
+        meaning = f"CPU of 50 calls {name} with policy, pins, guard and audit / without"
+        ratios.append(
+            Ratio("policy", meaning, round(on / off, 3), f"<= {MOST_RATIO}", on / off <= MOST_RATIO)
+        )
+    return figures, ratios
+
+
+def _cpu_of_chain(client: Client, code: str, expected: int) -> float:
+    """Milliseconds of CPU time of the gateway, its sandbox and its backend."""
+    before = client.cpu_ms()
+    chain(client, code, expected)
+    return client.cpu_ms() - before
 
 
 def _with_cel() -> dict[str, Any]:

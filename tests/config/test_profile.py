@@ -164,3 +164,21 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, name: str) -> N
             (problem,) = load_config(tmp_path / "config.yaml", environ={}).problems
             assert problem.severity == "warning"
             assert name in problem.text()
+
+
+def test_a_folder_of_the_audit_log_that_everybody_may_write_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    for profile, refused in (("locked", True), ("developer", False)):
+        (tmp_path / "config.yaml").write_text(f"{{profile: {profile}, audit: {{path: log}}, backends: {{}}}}")
+        (tmp_path / "config.yaml").chmod(0o600)
+        folder.chmod(0o700)
+        assert not load_config(tmp_path / "config.yaml", environ={}).problems
+        folder.chmod(0o777)
+        if refused:
+            with pytest.raises(ConfigError, match="and so the audit log"):
+                load_config(tmp_path / "config.yaml", environ={})
+        else:
+            (problem,) = load_config(tmp_path / "config.yaml", environ={}).problems
+            assert problem.severity == "warning"
+            assert "and so the audit log" in problem.text()

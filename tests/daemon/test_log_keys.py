@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.daemons import Home, until
+from fixtures.daemons import LEGACY, Home, until
 
 MISSING = {"m": {"command": "/no/such/program"}}
 
@@ -45,6 +45,8 @@ def test_the_log_goes_on_in_the_configured_file_in_its_form(home: Home) -> None:
     assert event["session"]
     assert f"the log goes on in {path}" in Path(home.place.log).read_text()
     assert event["message"] in home.run("logs", "-c", str(home.config)).stdout
+    home.run("stop", "-c", str(home.config))
+    assert event["message"] in home.run("logs", "-c", str(home.config)).stdout
 
 
 @pytest.mark.proves("log.level")
@@ -67,3 +69,27 @@ def test_the_log_of_a_daemon_rotates_at_its_size(home: Home) -> None:
     assert path.with_name(f"{path.name}.2").exists()
     assert not path.with_name(f"{path.name}.3").exists()
     assert path.stat().st_size < 300
+
+
+def test_a_direct_gateway_logs_to_the_file_beside_stderr(home: Home) -> None:
+    path = home.root / "state" / "gatemini" / "logs" / "own.log"
+    home.write_config(log={"file": "logs/own.log", "format": "json", "level": "debug"})
+    call = json.dumps({"tool": "ledger.look", "arguments": {}})
+    messages = [
+        {"id": 1, "method": "initialize", "params": LEGACY},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "call_tool_chain", "arguments": {"code": call}}},
+    ]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
+    said = home.run("--direct", "-c", str(home.config), input=lines).stderr
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    assert any(event.get("backend") == "ledger" for event in events)
+    assert f"the log goes on in {path}" in said
+    assert events[0]["message"] in said
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_cannot_be_written_is_named_and_the_gateway_serves(home: Home) -> None:
+    status = served(home, file="/proc/none/own.log")
+    assert "log.file: /proc/none/own.log cannot be written" in Path(status["log"]).read_text()
+    assert status["log"] == home.place.log

@@ -179,7 +179,7 @@ def test_haproxy_accepts_its_configuration_and_knows_the_replicas_of_the_compose
     text = (DEPLOY / "haproxy.cfg").read_text()
     assert [line.split()[1] for line in text.splitlines() if line.strip().startswith("server ")] == REPLICAS
     pem = self_signed(tmp_path / "tls.pem")
-    file = configured(tmp_path, pem, 8443)
+    file = configured(tmp_path, pem, 8443, 8405)
     found = subprocess.run([str(HAPROXY), "-c", "-f", str(file)], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
     assert "WARNING" not in found.stderr

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import signal
 import ssl
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,9 +18,10 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from fixtures.balancer import balancer, configured, needs_haproxy
+from fixtures.balancer import balancer, configured, needs_haproxy, up
 from fixtures.certificates import self_signed
-from fixtures.daemons import LEDGER, until
+from fixtures.daemons import LEDGER, MODERN, until
+from fixtures.http_gateway import BOTH, MODERN_HEADERS, result
 from fixtures.redis_server import redis_running
 from fixtures.replicas import Replica, free_port
 
@@ -45,10 +47,24 @@ def three_replicas(folder: Path) -> Iterator[list[Replica]]:
                 each.start()
             for each in replicas:
                 each.wait()
+                until(lambda url=each.url: chains(url), "its backend and its sandbox have started")
             yield replicas
         finally:
             for each in replicas:
                 each.stop()
+
+
+def chains(url: str) -> bool:
+    """Whether a replica runs a chain."""
+    params = {
+        "name": "call_tool_chain",
+        "arguments": {"code": "await ledger.look({}); return 1;"},
+        "_meta": MODERN,
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"accept": BOTH, **MODERN_HEADERS, "Mcp-Method": "tools/call", "Mcp-Name": "call_tool_chain"}
+    found = result(httpx2.post(url, json=message, headers=headers, timeout=60, trust_env=False))
+    return not found.get("isError")
 
 
 class Work:
@@ -77,49 +93,50 @@ class Work:
                     self.failed.append(f"{key}: {error!r}")
                     continue
                 text = getattr(answer.content[0], "text", "")
-                (self.failed if answer.is_error or text != key else self.done).append(key)
+                if answer.is_error or text != key:
+                    self.failed.append(f"{key}: {text}")
+                else:
+                    self.done.append(key)
 
 
-async def restarted(replica: Replica, work: Work) -> None:
+async def restarted(replica: Replica, work: Work, metrics: int) -> None:
     """Stop a replica as an orchestrator does, start it again, and let clients use it."""
-    process = replica.process
+    process, name = replica.process, replica.folder.name
     assert process is not None
     replica.signal(signal.SIGTERM)
+    await waited(lambda: name not in up(metrics), "HAProxy sends it nothing more")
+    assert process.poll() is None, "it serves until HAProxy has noticed"
     assert await anyio.to_thread.run_sync(functools.partial(process.wait, STOP_SECONDS)) == 0
     replica.start()
-    await anyio.to_thread.run_sync(replica.wait)
+    await waited(lambda: name in up(metrics), "HAProxy sends it requests again")
     before = len(work.done)
-    await anyio.to_thread.run_sync(until, lambda: len(work.done) > before + 20, "clients go on")
+    await waited(lambda: len(work.done) > before + 20, "clients go on")
+
+
+async def waited(holds: Callable[[], object], what: str) -> None:
+    await anyio.to_thread.run_sync(until, holds, what)
 
 
 async def test_a_rolling_restart_loses_no_request_and_makes_no_call_twice(tmp_path: Path) -> None:
-    pem, port = self_signed(tmp_path / "tls.pem"), free_port()
+    pem, port, metrics = self_signed(tmp_path / "tls.pem"), free_port(), free_port()
     with three_replicas(tmp_path) as replicas:
-        addresses = {
-            name: each.base.removeprefix("http://") for name, each in zip(NAMES, replicas, strict=True)
-        }
-        with balancer(configured(tmp_path, pem, port, addresses)):
+        addresses = {each.folder.name: each.base.removeprefix("http://") for each in replicas}
+        with balancer(configured(tmp_path, pem, port, metrics, addresses)):
             work = Work(f"https://127.0.0.1:{port}/mcp", pem)
-            await anyio.to_thread.run_sync(until, lambda: served(work), "HAProxy serves")
+            await waited(lambda: answers(metrics) and up(metrics) == set(NAMES), "HAProxy serves")
             async with anyio.create_task_group() as tasks:
                 for mode in ("legacy", "2026-07-28"):
                     for number in (1, 2):
                         tasks.start_soon(work.client, mode, f"{mode}-{number}")
                 for each in replicas:
-                    await restarted(each, work)
+                    await restarted(each, work, metrics)
                 work.enough = True
     assert work.failed == []
     written = (tmp_path / "ledger").read_text().split()
     assert sorted(written) == sorted(work.done)
 
 
-def served(work: Work) -> bool:
-    try:
-        found = httpx2.get(
-            work.url.replace("/mcp", "/.well-known/oauth-protected-resource"),
-            verify=work.context,
-            trust_env=False,
-        )
-    except httpx2.HTTPError:
-        return False
-    return found.status_code == 404  # of a replica without a login; HAProxy's own answer is 503
+def answers(metrics: int) -> bool:
+    with contextlib.suppress(httpx2.HTTPError):
+        return bool(up(metrics))
+    return False

@@ -135,18 +135,20 @@ def looks(count: int) -> str:
 
 ROWS = "return Array.from({length: 3000}, (_, i) => ({id: i, name: `row ${i}`, text: 'abcdefghij'}));"
 """Too large for an answer: it is reduced, and the whole is kept."""
+CALL = ("each call of a chain", "each limit a call is counted for", "each call, with the data-flow guard")
 
 
 @pytest.mark.long
 def test_each_request_asks_of_the_store_what_the_page_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    with cluster(tmp_path) as found, ExitStack() as open_ones:
+    policy = {"budgets": {"calls_per_minute": 100_000}, "flow": "warn"}
+    with cluster(tmp_path, policy=policy) as found, ExitStack() as open_ones:
         first, second = (open_ones.enter_context(closing(Client(each.url))) for each in found.replicas)
         monitor, session = open_ones.enter_context(closing(Monitor(found.redis))), first.handshake()
         kept, chain = "a request with a session key", "a chain"
         cases: list[tuple[Callable[[], object], list[str]]] = [
             (first.handshake, ["a handshake"]),
             (lambda: first.chain("return 1;", session), [kept, chain]),
-            (lambda: first.chain(looks(3), session), [kept, chain, *["each call of a chain"] * 3]),
+            (lambda: first.chain(looks(3), session), [kept, chain, *[*CALL] * 3]),
             (
                 lambda: first.chain(ROWS, session),
                 [kept, chain, "a result that is kept"],

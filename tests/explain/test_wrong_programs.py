@@ -261,6 +261,10 @@ SILENT |= {
         TIMES + "const since = new Date('2026-01-01');\nreturn rows.filter((r) => r.at > since).length;",
         "compared with a Date is never true: write new Date(r.at)",
     ),
+    "a day as people write it": (
+        TIMES + "return rows.filter((r) => r.at > '01.02.2026').length;",
+        "compared letter by letter: write 01.02.2026 as YYYY-MM-DD",
+    ),
     "an error that nobody sees": (
         "let r = null;\ntry { r = await demo.fail({ message: 'no' }); } catch (e) {}\nreturn r;",
         "an empty catch took the error of demo.fail",

@@ -16,7 +16,11 @@ import pytest
 from fixtures.daemons import LEDGER
 from fixtures.http_gateway import Served, result, served, text, until
 from fixtures.redis_server import RedisServer, redis_server
+from fixtures.replicas import cluster
+from gatemini.daemon import console
+from gatemini.daemon.hello import Hello
 from gatemini.http.auth import tokens
+from gatemini.http.control import answer_control
 
 __all__ = ["redis_server"]
 pytestmark = pytest.mark.anyio
@@ -169,6 +173,8 @@ async def test_while_the_store_is_down_refuse_is_not_ready_and_refuses_what_need
             assert not answer["isError"]
             assert "gatemini/state" not in answer["_meta"]
     assert (tmp_path / "ledger").read_text().split() == ["x"]
+    written = "".join(path.read_text() for path in (tmp_path / "audit").glob("*.jsonl"))
+    assert written.count('"state.on_failure"') == 2
 
 
 async def test_while_the_store_is_down_degrade_serves_with_local_limits_and_says_so(
@@ -190,3 +196,66 @@ async def test_while_the_store_is_down_degrade_serves_with_local_limits_and_says
         await start(redis_server, gateway)
         answer = await gateway.chain("return 1;", headers=headers)
         assert "gatemini/state" not in answer["_meta"], json.dumps(answer["_meta"])
+
+
+ASK = {"rules": [{"tools": ["ledger.write"], "action": "ask", "ask": {"via": ["console"]}}]}
+
+
+async def test_a_console_at_one_replica_decides_what_another_asks(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    async with (
+        replica(tmp_path / "one", redis_server, policy=ASK) as one,
+        replica(tmp_path / "two", redis_server, policy=ASK) as two,
+    ):
+        for each in (one, two):
+            each.server.app.approvals.console = True
+        listed = Hello(gatemini=1, control=console.LIST)
+
+        async def command(at: Served, hello: Hello) -> dict[str, Any]:
+            return await answer_control(at.server, "", hello)
+
+        def decision(ident: str, digest: str, granted: bool) -> Hello:
+            given = {"id": ident, "arguments_sha256": digest, "granted": granted}
+            return Hello(gatemini=1, control=console.DECIDE, arguments=given)
+
+        pending = await one.chain(WRITE, session="s")
+        assert "ApprovalPending" in text(pending)
+        [row] = (await command(two, listed))["approvals"]
+        assert [each["id"] for each in (await command(one, listed))["approvals"]] == [row["id"]]
+        wrong = await command(two, decision(row["id"], "0" * 64, True))
+        assert "is for other arguments" in wrong["error"]
+        unknown = await command(two, decision("apr_0000000000000000", row["arguments_sha256"], True))
+        assert "there is no open approval" in unknown["error"]
+        granted = await command(two, decision(row["id"], row["arguments_sha256"], True))
+        assert granted["approval"]["state"] in ("granted", "used")
+        assert (await command(two, listed))["approvals"] == []
+        # Anybody of the replicas may get the call when it is sent again; one of two calls has the grant.
+        answers = [await at.chain(WRITE, session="s") for at in (two, one)]
+        assert [each["isError"] for each in answers] == [False, True]
+        assert (tmp_path / "two" / "ledger").read_text().split() == ["x"]
+
+
+@pytest.mark.long
+async def test_the_rate_of_a_client_is_exact_over_replicas_that_are_processes(tmp_path: Path) -> None:
+    limit, headers = 200, bearer(tmp_path, "ci-1")[0]
+    http = section(**{"ci-*": {"calls_per_minute": limit}})
+    http["auth"] = {"tokens": {"file": str(tmp_path / "tokens.yaml")}}
+    with cluster(tmp_path, 2, http=http) as replicas:
+        admitted = 0
+        async with replicas.at() as gateway:
+            start = anyio.current_time()
+
+            async def calls(client: int) -> None:
+                nonlocal admitted
+                for _ in range(30):
+                    found = await gateway.chain(LOOK, session=f"s{client}", headers=headers)
+                    assert not found["isError"] or "calls a minute" in text(found)
+                    admitted += not found["isError"]
+
+            async with anyio.create_task_group() as tasks:
+                for client in range(8):
+                    tasks.start_soon(calls, client)
+        came_back = (anyio.current_time() - start) * limit / 60
+        assert limit - 1 <= admitted <= limit * 1.01 + came_back
+        assert min(replicas.requests()) > 50

@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import anyio
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from fixtures.issuer import RSA
-from fixtures.login_gate import Places, gate
+from fixtures.login_gate import Person, Places, gate
 from fixtures.realm import SECRET, realm_and_server
 from fixtures.running import until
+from gatemini.policy.principal import Principal
 
 pytestmark = pytest.mark.anyio
 
@@ -73,6 +75,30 @@ async def test_a_client_of_its_own_needs_no_person(tmp_path: Path, places: Place
         assert "invalid_client" in text, text
         assert "another one" not in text, text
     assert len(places[0].grants("client_credentials")) >= 2
+
+
+@pytest.mark.proves("backends.*.oauth.per_user")
+async def test_each_principal_over_http_has_a_login_of_its_own(tmp_path: Path, places: Places) -> None:
+    async with gate(tmp_path, places, per_user=True) as there:
+        shared = await there.log_in()
+        await until(lambda: there.state == "healthy")
+        sessions = {name: there.app.new_session(Principal(name, transport="http")) for name in ("ann", "bob")}
+
+        async def call(name: str) -> str:
+            code = "return await web.echo({ text: 'hello ' + 'from there' });"
+            result = await there.app.call_meta_tool("call_tool_chain", {"code": code}, sessions[name])
+            return str(result["content"][0]["text"])
+
+        text = await call("ann")
+        assert "gatemini login web --principal 'ann'" in text, text
+        own = await Person(places, {"per_user": True}, who="ann").log_in()
+        with anyio.fail_after(20):
+            while "hello from there" not in (text := await call("ann")):
+                assert "gatemini login" in text or "not running" in text, text
+        assert there.server.bearers[-1] == own.access_token != shared.access_token
+        assert "gatemini login web --principal 'bob'" in await call("bob")
+        assert "hello from there" in await there.call()
+        assert there.server.bearers[-1] == shared.access_token
 
 
 async def test_a_client_with_a_private_key_signs_who_it_is(tmp_path: Path, places: Places) -> None:

@@ -11,6 +11,7 @@ import pytest
 from fixtures.gate_server import STATE
 from fixtures.running import answer, running_app, until
 from gatemini.config.model.policy import PolicyConfig
+from gatemini.policy.facts import CallFacts
 from policy.pins.test_rug_pulls import Server
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +52,25 @@ return late.reason.name + " " + late.reason.message;"""
             STATE.open("go")
     assert answers[0].startswith("PolicyDenied")
     assert said in answers[0]
+    assert STATE.written == []
+
+
+async def test_rules_that_change_while_limits_are_looked_up_elsewhere_hold_for_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store that replicas share takes its time: the policy that decided is that of before."""
+    rules = [{"tools": ["gate.write"], "action": "deny", "reason": "new"}]
+    async with running_app(tmp_path, ONE_AT_A_TIME, policy={}) as app:
+        door = app.chain.door
+        assert door is not None
+
+        async def slow(_: CallFacts) -> None:
+            door.set_policy(PolicyConfig.model_validate({"rules": rules}))
+
+        monkeypatch.setattr(door, "_limit", slow)
+        text, failed, _ = await answer(app, 'await gate.write({ key: "b", value: 1 })')
+    assert failed
+    assert "PolicyDenied: gate.write is denied by policy.rules[0]: new" in text
     assert STATE.written == []
 
 
@@ -128,6 +148,34 @@ async def test_a_server_that_is_another_one_after_its_start_is_not_read_from(tmp
         assert failed
         assert "PolicyDenied" in text
         assert "version" in text
+    assert server.calls == ["tool read"]
+
+
+async def test_a_server_that_was_never_approved_is_not_read_from_as_it_starts(tmp_path: Path) -> None:
+    """At its first start nothing is known of it that could be compared until it has listed."""
+    server = lazy(tmp_path)
+    async with running_app(tmp_path, server.backends, policy={"pins": "enforce"}) as app:
+        for code in ('return await files.readResource("x://y");', 'return await files.getPrompt("review");'):
+            text, failed, _ = await answer(app, code)
+            assert failed
+            assert "PolicyDenied" in text
+            assert "never been approved" in text
+    assert server.calls == []
+
+
+async def test_a_tool_that_its_server_lists_no_more_is_not_called_where_pins_are_enforced(
+    tmp_path: Path,
+) -> None:
+    server = lazy(tmp_path)
+    async with running_app(tmp_path, server.backends, policy={"pins": "warn"}) as app:
+        await answer(app, 'await files.read({ path: "a" })')
+        await until(lambda: app.pins.lock.backends.get("files") is not None)
+    del server.said["tools"][0]
+    server.write()
+    async with running_app(tmp_path, server.backends, policy={"pins": "enforce"}) as app:
+        text, failed, _ = await answer(app, 'await files.read({ path: "b" })')
+        assert failed
+        assert "its server does not list this tool any more" in text
     assert server.calls == ["tool read"]
 
 

@@ -12,6 +12,7 @@ import pytest
 from fixtures.redis_server import RedisServer, redis_server
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.errors import ApprovalPending, CallUnchecked, PolicyDenied
+from gatemini.policy.approvals import shared_grants
 from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.door import Door
@@ -179,6 +180,25 @@ async def test_a_remembered_grant_admits_equal_calls_on_all_replicas(
         assert await admits(each, call())
     with pytest.raises(ApprovalPending):
         await b.admit(call(session="other"), Reach())
+
+
+async def test_a_grant_for_a_session_does_not_outlive_it_for_days(
+    stores: tuple[StateStore, StateStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that the client names is the same again after it has ended: replicas keep its grants for a time only."""
+    monkeypatch.setattr(shared_grants, "SESSION_SECONDS", 1.0)
+    rule = {"tools": ["shop.*"], "action": "ask", "ask": {"via": ["console"], "remember": "session"}}
+    a, b = (door(store, rules=[rule]) for store in stores)
+    await grant_later(a, call())
+    assert await admits(b, call())
+    pending = False
+    with anyio.fail_after(30):
+        while not pending:
+            try:
+                await b.admit(call(), Reach())
+                await anyio.sleep(0.1)
+            except ApprovalPending:
+                pending = True
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from fixtures.redis_server import KEY, RedisServer, redis_server
+from gatemini.errors import StateUnavailable
 from gatemini.state.blobs import INLINE_BYTES, YOUNG_SECONDS, Blobs
 from gatemini.state.sealing import Sealer
 
@@ -69,6 +70,10 @@ async def test_values_that_were_moved_or_forged_in_the_store_are_ignored(redis_s
         redis_server.cli("SET", "gatemini:grant:forged", "granted")
         assert await store.get("grant:yours", "grant:forged", "grant:mine") == [None, None, DATA]
         assert await store.take("grant:yours") is None
+        await store.append("journal:s:c", [b"1"], 600)
+        redis_server.cli("RPUSH", "gatemini:journal:s:c", "forged")
+        with pytest.raises(StateUnavailable, match="journal:s:c in the state store is not sealed"):
+            await store.entries("journal:s:c")
 
 
 @pytest.mark.anyio

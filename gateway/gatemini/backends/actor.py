@@ -325,7 +325,7 @@ class Backend:
                 return self.session
             if self.finished.is_set() or self._scope.cancel_called:
                 raise BackendStopped(f"{self.config.name} was stopped")
-            needed = self._state is State.LOGIN_REQUIRED and (self.login is None or not self.login.facts)
+            needed = self._state is State.LOGIN_REQUIRED and (self.login is None or self.login.is_lacking)
             if needed and self._error is not None:
                 raise copied(self._error, sent=False)
             if self._state is State.STOPPED:

@@ -22,7 +22,7 @@ class BackendTable:
 
     def __init__(self, health: HealthConfig, logins: Logins | None = None) -> None:
         self._health = health
-        self._logins = logins
+        self.logins = logins
         self._backends: dict[str, Backend] = {}
         self._instances: dict[str, Instances] = {}
         self.owners: dict[str, str] = {}
@@ -76,10 +76,20 @@ class BackendTable:
     def statuses(self, session: str | None = None) -> list[BackendStatus]:
         return [self.status(name) for name in self.names(session)]
 
+    def client_token(self, principal: str, token: str) -> None:
+        """Note the token with which a principal has logged in, where a backend gets its own for that."""
+        if self.logins is not None and self.logins.exchanges:
+            self.logins.client_tokens[principal] = token
+
     async def ask_login(self, name: str, caller: Caller) -> bool:
         """Ask the person behind a caller to log in to a backend; whether somebody has."""
-        login = self._find(name).login
-        return self._logins is not None and login is not None and await self._logins.ask(login, caller)
+        backend: Backend | None = self._find(name)
+        instances = self._instances.get(name)
+        owner = None if instances is None else instances.owner(caller)
+        if instances is not None and owner is not None:
+            backend = instances.leased(owner)
+        login = backend.login if backend is not None else None
+        return self.logins is not None and login is not None and await self.logins.ask(login, caller)
 
     async def measure_new(self) -> None:
         """Measure the memory of all children now if one has never been measured."""

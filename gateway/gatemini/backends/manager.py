@@ -20,7 +20,7 @@ from gatemini.backends.backend_table import NO_SESSION, BackendTable
 from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
-from gatemini.backends.dedicated.instances import Instances
+from gatemini.backends.dedicated.instances import Instances, kind_of
 from gatemini.backends.dedicated.session_book import SessionBook
 from gatemini.backends.fallback_chain import Admit, Call, Check, call_tool, candidates, fall_back, read
 from gatemini.backends.mcp_session import McpSession
@@ -213,17 +213,15 @@ class Manager(BackendTable):
     def _build(self, config: BackendConfig, *, dynamic: bool, era: Era | None) -> list[Backend | Instances]:
         """Make a backend, and the instances of a dedicated one, under its name; the caller runs them."""
         backend = self._backends[config.name] = self._make(config, self._events, dynamic=dynamic, era=era)
-        if config.instance_mode == "shared":
-            return [backend]
-        if config.transport not in ("stdio", "cli-adapter"):
-            logger.warning("%s: instance_mode dedicated has no effect on %s", config.name, config.transport)
+        kind = kind_of(config)
+        if kind is None:
             return [backend]
 
         def make(session: str | None) -> Backend:
             own = for_session(config, self.sessions.of(session))
             return self._make(own, SILENT, dynamic=dynamic, era=backend.era, session=session)
 
-        instances = self._instances[config.name] = Instances(config, make)
+        instances = self._instances[config.name] = kind(config, make)
         return [backend, instances]
 
     def _make(
@@ -236,7 +234,8 @@ class Manager(BackendTable):
         session: str | None = None,
     ) -> Backend:
         permitted = self.permitted if dynamic else None
-        login = self._logins.of(config) if self._logins is not None else None
+        who, session = (session or "", None) if config.is_per_user else ("", session)
+        login = self.logins.of(config, who) if self.logins is not None else None
 
         def open_link_of(c: BackendConfig) -> OpenLink:
             return opener(c, self._children, self._prerequisites, permitted, login)
@@ -368,11 +367,12 @@ class Manager(BackendTable):
             raise BackendStarting(text, hint=error.hint) from error
 
     async def _instance(self, backend: Backend, caller: Caller, deadline: float) -> Backend:
-        """The instance that serves the caller's session; a backend that is not dedicated serves all."""
+        """The instance that serves the caller's session or principal; another backend serves all."""
         instances = self._instances.get(backend.config.name)
-        if instances is None or caller.session is None:
+        owner = None if instances is None else instances.owner(caller)
+        if instances is None or owner is None:
             return backend
-        return await instances.lease(caller.session, deadline)
+        return await instances.lease(owner, deadline)
 
     def end_session(self, session: str) -> None:
         """Stop the instances of dedicated backends that served this session."""

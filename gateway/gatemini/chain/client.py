@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gatemini.backends.calls.callers import NOBODY, AskFn, Caller, ProgressFn, RpcError
+from gatemini.backends.calls.callers import LOGGED, NOBODY, AskFn, Caller, ProgressFn, RpcError, TellFn
 from gatemini.model import Json
 from gatemini.policy import principal
 from gatemini.policy.door import Admission
@@ -66,6 +66,8 @@ class ChainClient:
     chain: str | None = None
     """The id that the chain is to have."""
     who: Principal = principal.NOBODY
+    trace: str = ""
+    """The id of the trace that the client's request belongs to, as hexadecimal digits; "" for none."""
 
     def progress_of(self, record: CallRecord) -> ProgressFn | None:
         """Return the listener for progress of one call, where the client wants it."""
@@ -92,9 +94,11 @@ def of_person(ask: AskFn | None) -> AskFn | None:
     return asks
 
 
-def keep_log(kept: list[Json], backend: str, params: Json) -> None:
-    """Keep a backend's log message for the chain's `_meta`."""
-    if len(kept) < MOST_TOLD:
+def pass_on(kept: list[Json], tell: TellFn | None, backend: str, method: str, params: Json) -> None:
+    """Pass a backend's notification on to the client; log messages are kept for the chain's `_meta` as well."""
+    if method == LOGGED and len(kept) < MOST_TOLD:
         data = params.get("data")
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
         kept.append({"backend": backend, "level": params["level"], "data": shorten(text, TOLD_CHARS)})
+    if tell is not None:
+        tell(backend, method, params)

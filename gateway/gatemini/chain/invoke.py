@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from gatemini.backends.calls.callers import LOGGED, AskFn, Caller
+from gatemini.backends.calls.callers import AskFn, Caller
 from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
-from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, keep_log, of_person
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient, of_person, pass_on
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome, fate_of
@@ -96,8 +96,8 @@ class Invoker:
     config: SandboxConfig = field(init=False)
     """The limits from the start of the chain: a changed configuration applies to later chains."""
     _in_flight: anyio.Semaphore = field(init=False)
-    _origin: tuple[Principal, str, str] = field(init=False)
-    """Principal, session and chain of the calls."""
+    _origin: tuple[Principal, str, str, str] = field(init=False)
+    """Principal, session, chain and trace of the calls."""
     _reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,11 +105,12 @@ class Invoker:
         caller = self.client.caller
         self.caller = replace(
             caller,
-            ask=caller.ask and partial(self._ask_user, caller.ask),
-            tell=self._pass_on,
+            # Not methods of the invoker: it would be freed by the garbage collector only.
+            ask=caller.ask and partial(_ask_user, self.time, caller.ask),
+            tell=partial(pass_on, self.said, caller.tell),
             time_left=self.time.left,
         )
-        self._origin = self.client.who, caller.session or "", self.chain
+        self._origin = self.client.who, caller.session or "", self.chain, self.client.trace
         self._reach = Reach(self.caller.can, of_person(self.caller.ask), self.time.standing_still)
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
@@ -369,18 +370,6 @@ class Invoker:
             return left  # a chain with a time of its own wants more, or less, than the default
         return min(left, config.timeout)
 
-    async def _ask_user(self, ask: AskFn, method: str, params: Json) -> Json:
-        """Pass a backend's request on to the user; the chain's clock is paused meanwhile."""
-        with self.time.standing_still():
-            return await ask(method, params)
-
-    def _pass_on(self, backend: str, method: str, params: Json) -> None:
-        """Pass a backend's notification on to the client; log messages are kept for `_meta` as well."""
-        if method == LOGGED:
-            keep_log(self.said, backend, params)
-        if self.client.caller.tell is not None:
-            self.client.caller.tell(backend, method, params)
-
     def _within_limit(self, record: CallRecord) -> None:
         most = self.config.max_calls
         if record.id > most:
@@ -398,3 +387,9 @@ class Invoker:
         )
         if self.client.on_call_done is not None:
             self.client.on_call_done(record)
+
+
+async def _ask_user(clock: ChainTime, ask: AskFn, method: str, params: Json) -> Json:
+    """Pass a backend's request on to the user; the chain's clock is paused meanwhile."""
+    with clock.standing_still():
+        return await ask(method, params)

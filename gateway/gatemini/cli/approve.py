@@ -84,7 +84,8 @@ def _opened(places: Sequence[Place], *, watch: bool, whole: bool) -> tuple[list[
         if answer is None:
             continue
         reached = True
-        found += [Open(place, row) for row in answer.get("approvals", ())]
+        known = {each.row["id"] for each in found}  # replicas list the approvals of all
+        found += [Open(place, row) for row in answer.get("approvals", ()) if row["id"] not in known]
     return sorted(found, key=lambda each: each.group), reached
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.cli.running_daemon import ask_daemon, own_place, own_places, require_sockets
 from gatemini.errors import DaemonRefused
+from gatemini.proxy.places import LOG_GOES_ON
 from gatemini.text.shorten import counted
 
 if TYPE_CHECKING:
@@ -218,12 +221,19 @@ def logs(
 
 
 def _log_of(place: Place) -> str:
-    """The log that the daemon writes; without one, the file that each daemon begins with."""
+    """The log that the daemon writes; without one, the last that it wrote: its own file, or the one that names."""
     try:
         answer = ask_daemon(place, "status")
     except DaemonRefused:
         answer = None  # its log may say why it does not answer
-    return str((answer or {}).get("log") or place.log)
+    if answer is not None and answer.get("log"):
+        return str(answer["log"])
+    own = Path(place.log)
+    with suppress(OSError):
+        *_, named = re.findall(rf"{LOG_GOES_ON}(.+)$", own.read_text("utf-8", "replace"), re.M) or [""]
+        if named and Path(named).stat().st_mtime > own.stat().st_mtime:
+            return str(named)
+    return place.log
 
 
 def _more(path: Path, at: int, inode: int) -> tuple[int, int]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gatemini.config.load import Loaded
     from gatemini.config.model.schema import BackendConfig
 
+MOST_LOGINS = 2
+"""A server may want another login once it has seen the first one: more scopes, or another issuer."""
 TRY_SECONDS = 60.0
 """How long connecting may take, before and after the login."""
 
@@ -56,7 +58,15 @@ def _has_browser() -> bool:
     return True
 
 
-def login(*, backend: str | None, every: bool, browser: bool, config: Path | None, as_json: bool) -> int:
+def login(
+    *,
+    backend: str | None,
+    every: bool,
+    browser: bool,
+    principal: str,
+    config: Path | None,
+    as_json: bool,
+) -> int:
     """Log in to a backend with `oauth`, or to all that need it, and keep the tokens."""
     if (backend is None) is not every:
         raise InvalidRequest("name one backend, or --all")
@@ -68,7 +78,7 @@ def login(*, backend: str | None, every: bool, browser: bool, config: Path | Non
     async def one(config: BackendConfig, logins: Logins) -> dict[str, Any]:
         return await _log_in(config, logins, person, again=not every)
 
-    done = _each(loaded, chosen, one)
+    done = _each(loaded, chosen, one, principal)
     if as_json:
         shell.emit({"logins": done})
     else:
@@ -79,7 +89,7 @@ def login(*, backend: str | None, every: bool, browser: bool, config: Path | Non
     return shell.OK if all(each["ok"] for each in done) else shell.FAILED
 
 
-def logout(*, backend: str, config: Path | None, as_json: bool) -> int:
+def logout(*, backend: str, principal: str, config: Path | None, as_json: bool) -> int:
     """Forget the login to a backend, and give its tokens back where the issuer takes them."""
 
     async def one(config: BackendConfig, logins: Logins) -> dict[str, Any]:
@@ -97,7 +107,7 @@ def logout(*, backend: str, config: Path | None, as_json: bool) -> int:
         return {"backend": config.name, "ok": True, "text": "logged out"}
 
     loaded = _loaded(config)
-    [done] = _each(loaded, [_of(loaded, backend)], one)
+    [done] = _each(loaded, [_of(loaded, backend)], one, principal)
     shell.result(done, _line(done), as_json=as_json)
     return shell.OK
 
@@ -106,6 +116,7 @@ def _each(
     loaded: Loaded,
     chosen: list[BackendConfig],
     one: Callable[[BackendConfig, Logins], Awaitable[dict[str, Any]]],
+    principal: str,
 ) -> list[dict[str, Any]]:
     """One after another: a person has one browser."""
     import anyio
@@ -115,7 +126,7 @@ def _each(
 
     async def all_of_them() -> list[dict[str, Any]]:
         async with open_state(loaded.config.state, loaded.state_keys) as store:
-            logins = Logins(lambda name, values: None, store)
+            logins = Logins(lambda name, values: None, store, principal)
             return [await one(config, logins) for config in chosen]
 
     return anyio.run(all_of_them)
@@ -129,9 +140,11 @@ async def _log_in(config: BackendConfig, logins: Logins, person: Terminal, *, ag
     credentials = _credentials(config, logins)
     try:
         tools = await _tools(config, logins)
-        if again or tools is None:
+        for _ in range(MOST_LOGINS):
+            if tools is not None and not again:
+                break
             await log_in(credentials, person)
-            tools = await _tools(config, logins)
+            tools, again = await _tools(config, logins), False
         await credentials.follow(now=True)
     except (OAuthError, GateminiError) as error:
         return {"backend": config.name, "ok": False, "text": error.message}
@@ -148,16 +161,18 @@ async def _tools(config: BackendConfig, logins: Logins) -> int | None:
 
     manager = Manager(on_tools=lambda name, tools: None, logins=logins)
     found: int | None = None
+    failure: GateminiError | None = None
     async with anyio.create_task_group() as tasks:
         await tasks.start(manager.run)
         manager.add(config)
         try:
             await manager.wait_ready(config.name, TRY_SECONDS)
             found = manager.status(config.name).tools
-        except LoginRequired:
-            found = None
-        finally:
-            tasks.cancel_scope.cancel()
+        except GateminiError as error:  # raised below: a task group would wrap it
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None and not isinstance(failure, LoginRequired):
+        raise failure
     return found
 
 
@@ -196,12 +211,19 @@ def _line(done: dict[str, Any]) -> str:
 
 
 _BACKEND = "a backend with a url and oauth"
+_PRINCIPAL = shell.argument(
+    "--principal",
+    default="",
+    metavar="ID",
+    help="the login of one principal over HTTP (oauth.per_user), as `gatemini status` shows it",
+)
 COMMANDS = (
     shell.Command(
         "login",
         login,
         [
             shell.argument("backend", nargs="?", metavar="BACKEND", help=_BACKEND),
+            _PRINCIPAL,
             shell.argument("--all", dest="every", action="store_true", help="all backends that need a login"),
             shell.argument(
                 "--no-browser",
@@ -211,5 +233,7 @@ COMMANDS = (
             ),
         ],
     ),
-    shell.Command("logout", logout, [shell.argument("backend", metavar="BACKEND", help=_BACKEND)]),
+    shell.Command(
+        "logout", logout, [shell.argument("backend", metavar="BACKEND", help=_BACKEND), _PRINCIPAL]
+    ),
 )

@@ -18,6 +18,7 @@ from gatemini.config.clients.read import ClientContext, client_entries, client_f
 from gatemini.config.documents.document import Document, read_document
 from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
 from gatemini.config.entries import Entry
+from gatemini.config.model.audit import AuditConfig
 from gatemini.config.model.backend import BackendConfig
 from gatemini.config.model.http.state import StateConfig
 from gatemini.config.model.policy import PINS_FILE, PolicyConfig
@@ -347,16 +348,22 @@ class _Loading:
         )
 
     def protected(self) -> set[Path]:
-        """What nobody else may write: the files that were read, or would be if they were there, and their folders."""
+        """What nobody else may write: files that were read, or would be if they were there, their folders, the audit log."""
         env = self.source.absolute().with_name(".env")
         files = {path.resolve() for path in (*self.read, *self.links, env)}
-        return files | {path.parent for path in files if path.exists()}
+        return files | {path.parent for path in files if path.exists()} | self.audit_folder()
+
+    def audit_folder(self) -> set[Path]:
+        path = self.sections.values.get("audit", AuditConfig()).path
+        return set() if path is None else {self.source.absolute().parent / path}
 
     def report_open(self, path: Path) -> None:
         """Report a file or folder that others may write; `locked` does not start with one."""
         found = "others than its owner may write this file, and so start programs as you"
         if path.is_dir():
             found = "everybody may replace the files in this folder, and so start programs as you"
+        if path in self.audit_folder():
+            found = "everybody may replace the files in this folder, and so the audit log"
         if path.name == PINS_FILE:
             found = "others than its owner may write this file, and so approve what servers have changed"
         place = (str(path), None, "", found, "", f"Run `chmod go-w {path}`")

@@ -22,6 +22,8 @@ async def answer_control(server: HttpServer, sock: str, hello: Hello) -> dict[st
         case "stop":
             seconds = server.stop(now=bool(hello.arguments.get("now")))
             return {"ok": True, "pid": os.getpid(), "drain_seconds": seconds}
+        case console.LIST | console.DECIDE if server.replicas is not None:
+            return await server.replicas.console.answer(hello)
         case console.LIST | console.DECIDE:
             return await console.answer(server.app.approvals, server.app.chain.redactor, hello)
         case other:

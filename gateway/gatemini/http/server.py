@@ -72,6 +72,7 @@ class HttpServer:
             lambda: app.loaded.config.http,
             folder,
             self._login_refused,
+            accepted=app.manager.client_token,
             revoked=self.revocations.ids if self.revocations is not None else frozenset(),
             local_only=is_loopback(host),
         )

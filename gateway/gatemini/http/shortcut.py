@@ -24,7 +24,7 @@ from gatemini.model import Json
 from gatemini.protocol.asking import ASKING
 from gatemini.protocol.plain_calls import CALL, ENVELOPE_KEYS, PLAIN_PARAMS, envelope, failure, written
 from gatemini.protocol.questions.translation import can_be_asked
-from gatemini.protocol.relay import Relay, drop
+from gatemini.protocol.relay import Relay, drop, trace_of
 from gatemini.protocol.surface import Surface
 
 logger = logging.getLogger(__name__)
@@ -111,6 +111,7 @@ class Shortcut:
             modern=True,
             begun=self._surface.tells_begin(message.id),
             chain=self._surface.planned_chain(message.id),
+            trace=trace_of(message.params.get("_meta")),
         )
         name = message.params["name"]
         client = relay.client() if name in ASKING else NO_CLIENT

@@ -12,6 +12,7 @@ from gatemini.folders import state_folder
 from gatemini.logs.event_format import EventFormat, backend_of
 from gatemini.logs.flood import SECONDS, Flood
 from gatemini.logs.rotating_file import RotatingFile
+from gatemini.proxy.places import LOG_GOES_ON
 
 logger = logging.getLogger(__name__)
 
@@ -87,14 +88,16 @@ class GatewayLog:
 
     def follow(self, config: LogConfig) -> None:
         """Log as the configuration says. Where its file cannot be written, the log says so and stays where it is."""
+        path = log_path(config)
+        if path is not None:
+            self._go_on_in(path, config)
+        elif self.file is not None:
+            self.file.file.limit, self.file.file.keep = _bytes(config), config.keep
         if config.format == "json":
             for handler in (*self._streams, *self._files()):
                 handler.setFormatter(EventFormat(self._redactor, "json"))
-        path = log_path(config)
-        if path is None:
-            if self.file is not None:
-                self.file.file.limit, self.file.file.keep = _bytes(config), config.keep
-            return
+
+    def _go_on_in(self, path: Path, config: LogConfig) -> None:
         opened = LogFile(RotatingFile(str(path), limit=_bytes(config), keep=config.keep))
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,8 +105,8 @@ class GatewayLog:
         except OSError as error:
             logger.error("log.file: %s cannot be written: %s", path, error.strerror)
             return
-        logger.info("the log goes on in %s", path)
-        opened.setFormatter(EventFormat(self._redactor, config.format))
+        logger.info("%s%s", LOG_GOES_ON, path)
+        opened.setFormatter(EventFormat(self._redactor, "text"))
         self._prepare(opened)
         logging.getLogger().addHandler(opened)
         if self.file is not None:

@@ -67,6 +67,7 @@ class Door:
         self.audit = audit
         self.pins = pins
         self.limits = limits or SharedLimits(MemoryStore())
+        self.limits.record = self._record_refusal
         self.budgets = Budgets()
         self.rates = CallRates()
         self.owners: Mapping[str, str] = {}
@@ -103,7 +104,9 @@ class Door:
 
     # -- what invoke calls ---------------------------------------------------------------------------
 
-    def facts(self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str) -> CallFacts:
+    def facts(
+        self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str, trace: str = ""
+    ) -> CallFacts:
         """Return the facts of a call. A backend's own annotations count only as far as it is trusted."""
         return CallFacts(
             tool.backend,
@@ -116,6 +119,7 @@ class Door:
             session,
             chain,
             time.time(),
+            trace,
         )
 
     async def admit(self, facts: CallFacts, reach: Reach) -> Admission:
@@ -125,12 +129,12 @@ class Door:
         """
         if self.limits.shared and self.rules.of_session:
             await self.limits.look(facts, self.budgets)
-        decision = self.judge(facts)
+        decision, revision = self.judge(facts), self.revision
         while decision.action == "ask":
-            revision = self.revision
             await self._approval(facts, decision, reach)
             again = self.judge(facts)  # the rules and the session may have changed while it waited
-            if again.action == "allow" or (again.rule == decision.rule and self.revision == revision):
+            before, revision = revision, self.revision
+            if again.action == "allow" or (again.rule == decision.rule and before == revision):
                 break
             decision = again
         if decision.action == "deny":
@@ -138,12 +142,13 @@ class Door:
         if self.flow.config.flow == "warn":
             decision = self._warned(facts, decision)
         await self._limit(facts)
-        admission = Admission(self, facts, revision=self.revision, rule=decision.rule)
+        # The policy may have changed meanwhile: then the call is judged again before it is sent.
+        admission = Admission(self, facts, revision=revision, rule=decision.rule)
         self._count(facts)
         if self.audit is not None:
             labels = self.flow.held(facts.session).names() if self.flow.on else ()
             # Under `on_failure: block` this raises AuditFailed where the record cannot be written.
-            admission.seq = await self.audit.intent(facts, decision, revision=self.revision, labels=labels)
+            admission.seq = await self.audit.intent(facts, decision, revision=revision, labels=labels)
         return admission
 
     def holds(self, admission: Admission | None) -> bool:
@@ -183,9 +188,8 @@ class Door:
 
     def settle(self, admission: Admission, end: CallEnd) -> None:
         """Note how an admitted call ended: its labels, then its outcome record. Never raises."""
-        self.flow.settle(admission.facts)
+        labels = self.flow.settle(admission.facts)
         if self.audit is not None:
-            labels = self.flow.sources(admission.facts) if self.flow.on else ()
             self.audit.outcome(admission.seq or 0, admission.facts, end, labels=labels)
 
     def foresee(self, facts: CallFacts) -> None:
@@ -216,11 +220,13 @@ class Door:
         if refusal.action == "deny":
             raise self._refused(facts, refusal)
 
-    def refuse_hidden(self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str) -> None:
+    def refuse_hidden(
+        self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str, trace: str = ""
+    ) -> None:
         """Raise PolicyDenied if no arguments could be allowed: an error about them would describe a hidden tool."""
         decision = self.possible(tool, who)
         if decision.action == "deny":
-            raise self._refused(self.facts(tool, arguments, who, session, chain), decision)
+            raise self._refused(self.facts(tool, arguments, who, session, chain, trace), decision)
 
     def possible(self, tool: Tool, who: Principal) -> Decision:
         """Return the least strict decision that a call of the tool could get from this principal now."""
@@ -284,10 +290,10 @@ class Door:
         grant, limits = facts.who.grant, self.limits
         if not limits.shared and (grant is None or not grant.budgets):
             return
+        if facts.backend == COMPOSITE_BACKEND:  # it is limited by the calls that it makes
+            return
         if self.audit is not None and limits.store.problem is not None and not facts.hints.read_only:
             limits.refused(facts, "it may change something, which the audit log of this gateway records")
-        if facts.backend == COMPOSITE_BACKEND:
-            return
         refusal = await limits.take(facts, self.budgets)
         if refusal is None and limits.shared and self.rules.of_session:
             decision = self.judge(facts)  # another replica may have counted a call since
@@ -305,9 +311,12 @@ class Door:
 
     def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
         """Record a refusal and return its error."""
+        self._record_refusal(facts, decision)
+        return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
+
+    def _record_refusal(self, facts: CallFacts, decision: Decision) -> None:
         if self.audit is not None:
             self.audit.decision(facts, decision, revision=self.revision)
-        return PolicyDenied.by(spoken(facts.qualified), decision.rule, decision.reason)
 
     def _count(self, facts: CallFacts) -> None:
         """Count an admitted call towards the session's budgets."""

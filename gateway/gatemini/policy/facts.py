@@ -37,6 +37,8 @@ class CallFacts:
     chain: str = ""
     at: float = 0.0
     """When it was made, in seconds since the epoch."""
+    trace: str = ""
+    """The id of the trace it belongs to, for the audit; no decision depends on it."""
 
 
 @dataclass(slots=True)

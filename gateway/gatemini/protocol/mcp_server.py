@@ -27,7 +27,7 @@ from gatemini.model import Json
 from gatemini.protocol.asking import call_and_ask, state_boundary
 from gatemini.protocol.client_identity import Acquaintance
 from gatemini.protocol.counting import AnswerCount
-from gatemini.protocol.relay import Relay, drop, progress_token, wanted_level
+from gatemini.protocol.relay import Relay, drop, progress_token, trace_of, wanted_level
 from gatemini.protocol.subscriptions import Feed
 from gatemini.protocol.surface import Surface
 from gatemini.protocol.tool_arguments import parsed_json
@@ -224,9 +224,12 @@ async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay],
     """Run a meta-tool while the client is notified of progress and of log messages of backends."""
     modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     token = progress_token(context.meta)
-    level = wanted_level(surface.session, (context.params or {}).get("_meta"), modern=modern)
+    meta = (context.params or {}).get("_meta")
+    level = wanted_level(surface.session, meta, modern=modern)
     begun, chain = surface.tells_begin(context.request_id), surface.planned_chain(context.request_id)
-    relayed = partial(Relay, redactor=surface.redactor, modern=modern, begun=begun, chain=chain)
+    relayed = partial(
+        Relay, redactor=surface.redactor, modern=modern, begun=begun, chain=chain, trace=trace_of(meta)
+    )
     if modern and token is None and level is None:  # it receives nothing but the answer
         return await run(relayed(drop, token=None, log_level=None))
     send, receive = anyio.create_memory_object_stream[types.ServerNotification](NOTIFICATIONS_BUFFERED)

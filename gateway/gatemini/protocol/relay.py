@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from gatemini.model import Json
 from gatemini.protocol.client_session import Session
 
 PROGRESS = "notifications/progress"
+_TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 
 PROGRESS_SECONDS = 0.05
 """How long a progress message waits: meanwhile a later one replaces it, and the answer makes it needless.
@@ -61,7 +63,7 @@ class Relay:
 
     `token` is its progress token, `log_level` the least level of log messages that it receives; None for neither.
     `modern` clients (2026-07-28) receive no other notifications. `begun` gets the id of the chain that the call starts,
-    which is `chain` if that is given.
+    which is `chain` if that is given. `trace` is the id of the trace that the call belongs to.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Relay:
         modern: bool,
         begun: Callable[[str], None] | None = None,
         chain: str | None = None,
+        trace: str = "",
     ) -> None:
         self._send = send
         self._redactor = redactor
@@ -83,14 +86,15 @@ class Relay:
         self._pending: Json | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.log_level = log_level
-        self._begun, self._chain = begun, chain
+        self._begun, self._chain, self._trace = begun, chain, trace
 
     def client(self, can: Json | None = None, ask: AskFn | None = None) -> ChainClient:
         """Return the client for the chain; `can` is its capabilities, and `ask` sends it requests."""
         caller = Caller(can=can or {}, ask=ask, tell=self.tell, log_level=self.log_level)
         if self._token is None:
-            return ChainClient(caller, on_begin=self._begun, chain=self._chain)
-        return ChainClient(caller, self.call_done, self.call_progress, self._begun, self._chain)
+            return ChainClient(caller, on_begin=self._begun, chain=self._chain, trace=self._trace)
+        done, progress = self.call_done, self.call_progress
+        return ChainClient(caller, done, progress, self._begun, self._chain, trace=self._trace)
 
     def follow(self, call: Relay | None) -> None:
         """Send what another call of the same client wants from now on; nothing while none is open (None)."""
@@ -149,6 +153,13 @@ def progress_token(meta: Mapping[str, Any] | None) -> str | int | None:
     meta = meta or {}
     token = meta.get("progress_token", meta.get("progressToken"))
     return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+
+def trace_of(meta: Mapping[str, Any] | None) -> str:
+    """Return the id in a request's `traceparent` (W3C Trace Context), "" for none that is valid."""
+    given = (meta or {}).get("traceparent")
+    found = _TRACE_PARENT.fullmatch(given) if isinstance(given, str) else None
+    return found[1] if found is not None and found[1].strip("0") else ""
 
 
 def wanted_level(session: Session, meta: Mapping[str, Any] | None, *, modern: bool) -> str | None:

@@ -23,6 +23,9 @@ DEMO = "demo"
 STARTED = "gatemini: started "
 """In the first line that each daemon logs: what follows is about this start."""
 
+LOG_GOES_ON = "the log goes on in "
+"""In the last line that a daemon writes to its own log where its configuration names another file."""
+
 PASSED_ON = (
     *("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "SHELL", "TERM", "TZ"),
     *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"),

@@ -165,7 +165,11 @@ class RedisStore:
 
     async def entries(self, key: str, start: int = 0) -> list[bytes]:
         name = self._prefix + key
-        return self._unsealed(name, await self._ask(self._client.lrange, name, start, -1))
+        kept = await self._ask(self._client.lrange, name, start, -1)
+        found = self._unsealed(name, kept)
+        if len(found) < len(kept):  # a journal with a gap would have calls made twice
+            raise StateUnavailable(f"{key} in the state store is not sealed with state.keys")
+        return found
 
     async def add(self, key: str, members: Iterable[str], ttl: float) -> None:
         name = self._prefix + key

@@ -21,7 +21,11 @@ from gatemini.errors import StateUnavailable
 from gatemini.state.store import WAITING_MESSAGES
 
 PING_SECONDS = 1.0
-"""Without a message for so long the server is pinged; after twice that it counts as gone."""
+"""Without a message for so long the server is pinged."""
+MOST_PINGS = 4
+"""Pings in a row without an answer; then it counts as gone. One may be late because this process is busy."""
+DROP_SECONDS = 10.0
+"""How often channels are left that nothing listens to any more."""
 RECONNECT_SECONDS = 0.2
 ALIVE = "alive"
 """A channel without messages: the connection needs one."""
@@ -101,19 +105,21 @@ class Bus:
             await anyio.sleep(RECONNECT_SECONDS)
 
     async def _receive(self, connection: PubSub) -> None:
-        pinged = False
+        pings, drop_at = 0, anyio.current_time() + DROP_SECONDS
         while True:
+            if anyio.current_time() >= drop_at:
+                drop_at = anyio.current_time() + DROP_SECONDS
+                await self._drop_silent(connection)
             message = await connection.get_message(timeout=PING_SECONDS)
             if message is not None:
-                pinged = False
+                pings = 0
                 self._reached(None)
                 self.tried.set()
                 self._take(message)
-            elif pinged:
-                raise Disconnected("no answer to a ping")
+            elif pings == MOST_PINGS:
+                raise Disconnected(f"no answer to {pings} pings")
             else:
-                pinged = True
-                await self._drop_silent(connection)
+                pings += 1
                 await connection.ping()
 
     async def _drop_silent(self, connection: PubSub) -> None:

@@ -18,7 +18,8 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
 from fixtures.direct import TESTS, chain_value, gateway, run_chain, text_of, write_config
-from fixtures.running import DEMO, answer, running_app, until
+from fixtures.running import DEMO, answer, client_of, running_app, until
+from gatemini.policy.audit.export import ocsf
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.show import Filter, records
 from gatemini.policy.audit.verify import verify
@@ -60,6 +61,39 @@ async def test_calls_of_every_tier_have_an_intent_and_an_outcome(tmp_path: Path)
     assert list(outcomes.values()).count("ok") == len(called) - 2
     report = verify(audit_files(tmp_path / "audit"))
     assert report.findings == report.unfinished == report.unsealed == []
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_records_have_the_trace_of_the_request_where_it_has_one(tmp_path: Path, mode: str) -> None:
+    code = {"code": "const x = await demo.add({ a: 1, b: 2 }); return await composite.twice({});"}
+    composite = {"twice": {"code": "return await demo.add({ a: 1, b: 1 });"}}
+    top = {
+        "audit": {"path": "audit"},
+        "composite_tools": composite,
+        "policy": {"rules": [{"tools": ["demo.text"], "action": "deny"}]},
+    }
+    parents = [
+        f"00-{TRACE}-00f067aa0ba902b7-01",
+        "",
+        f"00-{'0' * 32}-00f067aa0ba902b7-01",
+        f"ff-{TRACE}-x",
+        7,
+    ]
+    async with running_app(tmp_path, DEMO, **top) as app, client_of(app, mode=mode) as client:
+        for parent in parents:
+            meta: Any = {"traceparent": parent}
+            assert not (await client.call_tool("call_tool_chain", code, meta=meta)).is_error
+        meta = {"traceparent": parents[0]}
+        await client.call_tool("call_tool_chain", {"code": "await demo.text({ n: 1 })"}, meta=meta)
+    called = written(tmp_path, "intent")
+    assert [record.get("trace") for record in called] == [TRACE] * 3 + [None] * 12
+    assert [record.get("trace") for record in written(tmp_path, "decision")] == [TRACE]
+    assert {record.get("trace") for record in written(tmp_path, "outcome")[:3]} == {TRACE}
+    event = json.loads(next(ocsf(called)))
+    assert event["metadata"]["correlation_uid"] == TRACE
 
 
 async def test_a_gateway_without_an_audit_log_writes_none_and_has_no_door(tmp_path: Path) -> None:

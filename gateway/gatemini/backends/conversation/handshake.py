@@ -12,7 +12,7 @@ from gatemini.backends.calls.callers import Clients
 from gatemini.backends.conversation.peer import Peer
 from gatemini.backends.status import Era, ServerFacts
 from gatemini.config.model.schema import BackendConfig
-from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
+from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, LoginRequired
 from gatemini.model import Json
 
 MODERN_VERSION = "2026-07-28"
@@ -138,7 +138,7 @@ class Handshake:
             with anyio.move_on_after(PROBE_SILENCE_SECONDS):
                 await probed.wait()
             try:
-                if not any(isinstance(e, BackendCrashed) for e in errors):
+                if not any(isinstance(e, BackendCrashed | LoginRequired) for e in errors):
                     offered = [version for e in errors for version in _offered(e, HANDSHAKE_VERSIONS)]
                     found.append(await self._initialize(deadline, offered))
             except BackendProtocol as error:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import anyio
 import anyio.abc
 
 from gatemini.backends.actor import Backend
+from gatemini.backends.calls.callers import Caller
 from gatemini.config.model.schema import BackendConfig
 from gatemini.config.session_values import needs_session
 from gatemini.errors import BackendBusy
+
+logger = logging.getLogger(__name__)
 
 
 class Instances:
@@ -20,7 +24,7 @@ class Instances:
         self._config = config
         self._make = make
         """Makes an instance, with the values of a session where the configuration names some."""
-        self._by_session = needs_session(config)
+        self._by_session = needs_session(config) or config.is_per_user
         self._idle: list[Backend] = []
         self._leased: dict[str, Backend] = {}
         """Instances by session; none is ever leased to another one."""
@@ -64,6 +68,14 @@ class Instances:
                 tasks.start_soon(backend.retire)
         self.stop()
         await self.finished.wait()
+
+    def owner(self, caller: Caller) -> str | None:
+        """Return whose instance serves a caller; None where the backend itself does."""
+        return caller.session
+
+    def leased(self, session: str) -> Backend | None:
+        """Return the session's instance, where it has one already."""
+        return self._leased.get(session)
 
     async def lease(self, session: str, deadline: float) -> Backend:
         """The session's own instance, started if necessary; raises `BackendBusy` when none gets free in time."""
@@ -116,3 +128,32 @@ class Instances:
             return
         for _ in range(min(self._config.pool.min_idle - len(self._idle), self._room)):
             self._idle.append(self._started())
+
+
+class UserInstances(Instances):
+    """Connections of one backend, one for each principal; the one unused for the longest makes room for another."""
+
+    def owner(self, caller: Caller) -> str | None:
+        return caller.principal if caller.is_remote else None
+
+    async def lease(self, session: str, deadline: float) -> Backend:
+        """The principal's own connection."""
+        if session in self._leased:
+            self._leased[session] = self._leased.pop(session)  # now the latest
+        elif not self._room:
+            unused = next((key for key, backend in self._leased.items() if not backend.limits.open), None)
+            if unused is not None:
+                self.release(unused)
+        return await super().lease(session, deadline)
+
+
+def kind_of(config: BackendConfig) -> type[Instances] | None:
+    """The instances that a backend has besides itself; None where it serves all alone."""
+    if config.is_per_user:
+        return UserInstances
+    if config.instance_mode == "shared":
+        return None
+    if config.transport not in ("stdio", "cli-adapter"):
+        logger.warning("%s: instance_mode dedicated has no effect on %s", config.name, config.transport)
+        return None
+    return Instances

@@ -14,6 +14,7 @@ import anyio.abc
 from mcp.client.auth import OAuthFlowError
 from mcp.client.auth.utils import validate_authorization_response_iss
 
+from gatemini.backends.oauth.clients import registered
 from gatemini.backends.oauth.discovery import Authority, Challenge
 from gatemini.backends.oauth.grants import begun, granted, parameters
 from gatemini.backends.oauth.record import Login
@@ -74,13 +75,23 @@ class Callback:
         return "200 OK", "Logged in. You can close this page." if done else "The login was refused."
 
 
+async def _listener(config: BackendOAuth, known: str | None) -> anyio.abc.Listener[anyio.abc.SocketStream]:
+    """Listen at the configured port, else at that of the address that is registered already, else at any."""
+    for port in (config.redirect_port, (urlsplit(known).port or 0) if known else 0):
+        if port:
+            try:
+                return await anyio.create_tcp_listener(local_host=HOST, local_port=port)
+            except OSError as error:
+                if port == config.redirect_port:
+                    why = f"port {port} (oauth.redirect_port) cannot be used: {error.strerror}"
+                    raise OAuthError(why) from error
+    return await anyio.create_tcp_listener(local_host=HOST)
+
+
 @asynccontextmanager
-async def callback(port: int) -> AsyncIterator[Callback]:
-    """Listen for a browser for the length of the context; 0 takes any port."""
-    try:
-        listener = await anyio.create_tcp_listener(local_host=HOST, local_port=port)
-    except OSError as error:
-        raise OAuthError(f"port {port} (oauth.redirect_port) cannot be used: {error.strerror}") from error
+async def callback(config: BackendOAuth, known: str | None) -> AsyncIterator[Callback]:
+    """Listen for a browser for the length of the context; `known` is the address of an earlier registration."""
+    listener = await _listener(config, known)
     async with listener, anyio.create_task_group() as tasks:
         found = Callback(listener.extra(anyio.abc.SocketAttribute.local_port))  # noqa: S610 - of anyio
         tasks.start_soon(listener.serve, found.serve)
@@ -108,8 +119,9 @@ async def by_browser(
     methods = authority.issuer.code_challenge_methods_supported
     if methods is not None and "S256" not in methods:
         raise OAuthError("the issuer does not take PKCE with S256")
-    async with callback(config.redirect_port) as back:
-        login = await begun(config, authority, before, (back.url,))
+    client = registered(authority, before)
+    async with callback(config, client.redirect if client is not None else None) as back:
+        login = await begun(config, authority, before, back.url)
         scope = authority.scope(config.scopes, challenge, refreshable=True)
         verifier = secrets.token_urlsafe(48)
         digest = hashlib.sha256(verifier.encode()).digest()

@@ -24,11 +24,13 @@ GRANTS = ["authorization_code", "refresh_token"]
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_SECONDS = 60
+NO_REDIRECT = "http://127.0.0.1/callback"
+"""For issuers that want an address to come back to also where none is used."""
 _METHODS = ("client_secret_basic", "client_secret_post", "none")
 
 
 async def client_of(
-    config: BackendOAuth, authority: Authority, before: Login | None, redirects: Sequence[str]
+    config: BackendOAuth, authority: Authority, before: Login | None, redirect: str | None
 ) -> Client:
     """The client for an issuer. One that was registered with another issuer is never shown to this one."""
     if config.client_id is not None:
@@ -37,9 +39,15 @@ async def client_of(
         authority.issuer, config.client_metadata_url
     ):
         return Client(config.client_metadata_url)
-    if before is not None and before.client.registered and issuers_match(before.issuer, authority.name):
-        return before.client
-    return await _register(authority, redirects)
+    if (known := registered(authority, before)) is not None and redirect in (None, known.redirect):
+        return known
+    return await _register(authority, redirect or NO_REDIRECT)
+
+
+def registered(authority: Authority, before: Login | None) -> Client | None:
+    """The client that the gateway has registered with this issuer before."""
+    known = before is not None and before.client.registered and issuers_match(before.issuer, authority.name)
+    return before.client if known and before is not None else None
 
 
 def _configured(config: BackendOAuth, client_id: str, authority: Authority) -> Client:
@@ -60,7 +68,7 @@ def _method(authority: Authority, known: Sequence[str]) -> str:
     return next((each for each in known if each in taken), known[0])
 
 
-async def _register(authority: Authority, redirects: Sequence[str]) -> Client:
+async def _register(authority: Authority, redirect: str) -> Client:
     place = authority.endpoint("registration")
     if place is None:
         raise OAuthError(
@@ -71,7 +79,7 @@ async def _register(authority: Authority, redirects: Sequence[str]) -> Client:
     public = "none" in (authority.issuer.token_endpoint_auth_methods_supported or ["none"])
     body: dict[str, Any] = {
         "client_name": CLIENT_NAME,
-        "redirect_uris": list(redirects),
+        "redirect_uris": [redirect],
         "grant_types": [each for each in grants if not taken or each in taken or each in GRANTS],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none" if public else _method(authority, _METHODS),
@@ -86,7 +94,7 @@ async def _register(authority: Authority, redirects: Sequence[str]) -> Client:
     method = answer.get("token_endpoint_auth_method") or ("none" if secret is None else "client_secret_basic")
     if method not in _METHODS:
         raise OAuthError(f"the issuer wants clients to prove themselves by {str(method)[:60]}")
-    return Client(ident, secret, method if secret else "none", registered=True)
+    return Client(ident, secret, method if secret else "none", registered=True, redirect=redirect)
 
 
 def proof(config: BackendOAuth, login: Login, form: dict[str, str]) -> dict[str, str]:
@@ -126,6 +134,3 @@ def _assertion(client_id: str, pem: str, issuer: str) -> str:
         "jti": str(uuid.uuid4()),
     }
     return jwt.encode(claims, key, algorithm)  # type: ignore[arg-type]
-
-
-__all__ = ["CLIENT_NAME", "DEVICE_GRANT", "client_of", "proof"]

@@ -19,19 +19,27 @@ import msgspec
 from mcp.client.auth.utils import issuers_match, union_scopes
 
 from gatemini.backends.oauth.discovery import Challenge, challenge_of, discover
-from gatemini.backends.oauth.grants import refreshed, unattended
+from gatemini.backends.oauth.grants import exchanged, refreshed, unattended
 from gatemini.backends.oauth.interface import Hide, TokenSource
 from gatemini.backends.oauth.record import Kept, Login
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError
 from gatemini.backends.oauth.vault import Vault, key_of
 from gatemini.config.model.backend import UNATTENDED, BackendConfig, BackendOAuth
-from gatemini.errors import BackendError, BackendUnreachable, ConfigError, LoginRequired, StateUnavailable
+from gatemini.errors import (
+    BackendError,
+    BackendProtocol,
+    BackendUnreachable,
+    ConfigError,
+    LoginRequired,
+    StateUnavailable,
+)
 from gatemini.model import Json
 
 FOLLOW_SECONDS = 0.5
 """How often it is looked whether another process has changed the stored login."""
 AGAIN_SECONDS = 15.0
 """After a renewal ahead of time that failed, the next one begins so much later."""
+NOBODY = "nobody is logged in"
 ATTEMPTS = 2
 """How often a request is sent with different tokens."""
 
@@ -42,12 +50,23 @@ class Credentials(TokenSource):
     """The login of one backend for one principal."""
 
     def __init__(
-        self, config: BackendConfig, oauth: BackendOAuth, vault: Vault, hide: Hide, who: str = ""
+        self,
+        config: BackendConfig,
+        oauth: BackendOAuth,
+        vault: Vault,
+        hide: Hide,
+        who: str = "",
+        subject: Callable[[str], str | None] = lambda who: None,
     ) -> None:
         self.name = config.name
         self.url = str(config.url)
         self.oauth = oauth
         self.key = key_of(config.name, self.url, who)
+        self._who = who
+        self._subject = subject
+        """Finds the token with which a principal has logged in here."""
+        self._shown = f"token of {self.name}{f' {self.key[-6:]}' if who else ''}"
+        self._for = f" --principal '{who}'" if who else ""
         self._vault = vault
         self._hide = hide
         self._kept = Kept()
@@ -55,8 +74,9 @@ class Credentials(TokenSource):
         self._looked = 0.0
         self._renew_at: float | None = None
         self._renewal: _Renewal | None = None
-        self._insufficient: str | None = None
-        """The token in force when only a person could go on: a new connection waits for another one."""
+        self._why = NOBODY
+        self._lacking = ""
+        """The token with which only a person could go on."""
         self.changed = anyio.Event()
         """Set, and replaced by a new one, when the login changes."""
 
@@ -67,11 +87,15 @@ class Credentials(TokenSource):
         return found if found is not None and found.access_token else None
 
     @property
+    def is_lacking(self) -> bool:
+        return self.login is None or self.login.access_token == self._lacking
+
+    @property
     def facts(self) -> Json | None:
         login = self.login
         if login is None:
             return None
-        renewable = login.refresh_token is not None or self.oauth.flow in UNATTENDED
+        renewable = login.refresh_token is not None or self._is_unattended
         until = None if login.expires is None else datetime.fromtimestamp(login.expires, UTC)
         expires = None if until is None else until.isoformat(timespec="seconds")
         return {"expires": expires, "renewable": renewable, "scope": login.scope}
@@ -110,26 +134,41 @@ class Credentials(TokenSource):
         if self.login is not None and self.login.access_token != token:
             return attempt < ATTEMPTS
         if attempt >= ATTEMPTS:
-            if challenge.wants_more or self.oauth.flow in UNATTENDED:
+            if challenge.wants_more or self._is_unattended:
                 return False
-            await self._forget_tokens(challenge)
-            raise await self.required(challenge, "the server refuses a token that was just made")
+            raise await self._refused_again(challenge, token)
         if challenge.wants_more and self.login is not None:
             more = union_scopes(self.login.scope, challenge.scope)
+            if more == self.login.scope:
+                return False  # another login would bring the same scopes
             challenge = msgspec.structs.replace(challenge, scope=more)
         await self._obtained(tasks, challenge, token)
         return True
 
+    async def _refused_again(self, challenge: Challenge, token: str | None) -> BackendError:
+        try:
+            async with self._vault.turn(self.key):
+                await self.follow(now=True)
+                why = "the server refuses a token that was just made"
+                if self.login is not None and self.login.access_token == token:
+                    await self._forget_tokens(challenge, why)
+                return await self.required(challenge, why)
+        except StateUnavailable as error:
+            return BackendUnreachable(f"{self.name}: no token: {error.message}")
+
     async def required(self, challenge: Challenge, why: str) -> LoginRequired:
-        """The error for what only a person can do; the challenge is kept for the command that does it."""
+        """The error for what only a person can do; the challenge is kept for the command that does it.
+
+        To be called in one's turn: what is stored is replaced.
+        """
         if challenge != self._kept.challenge and challenge != Challenge():
             await self._keep(msgspec.structs.replace(self._kept, challenge=challenge))
-        self._insufficient = self.login.access_token if self.login is not None else None
+        self._lacking = self.login.access_token if self.login is not None else ""
         more = challenge.wants_more
         what = f"needs a login with more scopes ({challenge.scope})" if more else "needs a login"
         return LoginRequired(
             f"{self.name} {what}: {why}",
-            hint=f"a person runs `gatemini login {self.name}`; then call again",
+            hint=f"a person runs `gatemini login {self.name}{self._for}`; then call again",
             details={"login": self.name, "step_up": more},
         )
 
@@ -178,19 +217,44 @@ class Credentials(TokenSource):
                 return
             if challenge == Challenge() and login is not None and login.refresh_token is not None:
                 await self._refresh(login, challenge)
+            elif self._exchanges:
+                await self._keep(Kept(await self._exchange(challenge)))
             elif self.oauth.flow in UNATTENDED:
                 authority = await discover(self.url, challenge)
                 await self._keep(Kept(await unattended(self.oauth, authority, challenge, self._kept.login)))
-            elif challenge.wants_more or login is None or login.refresh_token is None:
-                raise await self.required(
-                    challenge, "nobody is logged in" if login is None else "its token has ended"
-                )
+            elif login is None:
+                raise await self.required(challenge, self._why)
+            elif challenge.wants_more:
+                raise await self.required(challenge, f"the present one has {login.scope or 'none'}")
+            elif login.refresh_token is None:
+                await self._forget_tokens(challenge, "its token has ended, and cannot be renewed")
+                raise await self.required(challenge, self._why)
             else:
                 authority = await discover(self.url, challenge)
                 if not issuers_match(authority.name, login.issuer):
-                    await self._forget_tokens(challenge)
-                    raise await self.required(challenge, f"its issuer is {authority.name} now")
+                    await self._forget_tokens(challenge, f"its issuer is {authority.name} now")
+                    raise await self.required(challenge, self._why)
                 await self._refresh(login, challenge)
+
+    @property
+    def _is_unattended(self) -> bool:
+        return self.oauth.flow in UNATTENDED or self._exchanges
+
+    @property
+    def _exchanges(self) -> bool:
+        """Whether the login is made from the token with which a client has logged in here."""
+        return self._who != "" and self.oauth.exchange is not None
+
+    async def _exchange(self, challenge: Challenge) -> Login:
+        subject = self._subject(self._who)
+        if subject is None:
+            raise BackendProtocol(
+                f"{self.name} gets a token for that of its client, and this client has logged in without one that "
+                "an issuer could exchange"
+            )
+        self._hide(f"{self._shown}'s client", [subject])
+        authority = await discover(self.url, challenge)
+        return await exchanged(self.oauth, authority, challenge, self._kept.login, subject)
 
     async def _refresh(self, login: Login, challenge: Challenge) -> None:
         try:
@@ -200,11 +264,12 @@ class Credentials(TokenSource):
         except OAuthError as error:
             if error.code not in ("invalid_grant", "invalid_client", "unauthorized_client"):
                 raise
-            await self._forget_tokens(challenge)
-            raise await self.required(challenge, f"its login has ended ({error.code})") from error
+            await self._forget_tokens(challenge, f"its login has ended ({error.code})")
+            raise await self.required(challenge, self._why) from error
         await self._keep(Kept(renewed))  # before the first use: the old refresh token may not count any more
 
-    async def _forget_tokens(self, challenge: Challenge) -> None:
+    async def _forget_tokens(self, challenge: Challenge, why: str) -> None:
+        self._why = why
         login = self._kept.login
         await self._keep(Kept(login.without_tokens() if login is not None else None, challenge))
 
@@ -243,8 +308,10 @@ class Credentials(TokenSource):
     def _take(self, kept: Kept, version: object) -> None:
         before = self._kept.login.secrets if self._kept.login is not None else []
         new = kept.login.secrets if kept.login is not None else []
-        self._hide(f"token of {self.name}", [*new, *before])
+        self._hide(self._shown, [*new, *before])
         self._kept, self._version = kept, version
+        if self.login is not None:
+            self._why = NOBODY
         self._renew_at = kept.login.renew_time() if kept.login is not None else None
         self.changed.set()
         self.changed = anyio.Event()
@@ -269,7 +336,7 @@ class Credentials(TokenSource):
         while True:
             with suppress(BackendError):  # what is stored cannot be read yet
                 await self.follow(now=True)
-                if self.login is not None and self.login.access_token != self._insufficient:
+                if not self.is_lacking:
                     return
             with anyio.move_on_after(FOLLOW_SECONDS):
                 await self.changed.wait()

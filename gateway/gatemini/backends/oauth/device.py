@@ -39,7 +39,7 @@ async def by_device(
     place = authority.endpoint("device_authorization")
     if place is None:
         raise OAuthError("the issuer has no login by device code: set oauth.flow to browser")
-    login = await begun(config, authority, before, (_UNUSED,))
+    login = await begun(config, authority, before)
     scope = authority.scope(config.scopes, challenge, refreshable=True)
     form = {"resource": authority.resource, **parameters(config, scope)}
     headers = proof(config, login, form)
@@ -79,7 +79,3 @@ async def _polled(
 def _seconds(value: object, default: float) -> float:
     usable = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     return float(value) if usable else default  # type: ignore[arg-type]
-
-
-_UNUSED = "http://127.0.0.1/callback"
-"""Issuers want an address to come back to at registration, also where none is used."""

@@ -10,6 +10,9 @@ from gatemini.backends.oauth.record import Login
 from gatemini.backends.oauth.requests import OAuthError, post_form
 from gatemini.config.model.backend import BackendOAuth
 
+EXCHANGE_GRANT = "urn:ietf:params:oauth:grant-type:token-exchange"
+SUBJECT_KINDS = "urn:ietf:params:oauth:token-type:"
+
 
 async def granted(config: BackendOAuth, login: Login, form: dict[str, str], asked: str | None) -> Login:
     """Send a grant with the client's proof. Raises OAuthError."""
@@ -22,10 +25,10 @@ async def granted(config: BackendOAuth, login: Login, form: dict[str, str], aske
 
 
 async def begun(
-    config: BackendOAuth, authority: Authority, before: Login | None, redirects: tuple[str, ...] = ()
+    config: BackendOAuth, authority: Authority, before: Login | None, redirect: str | None = None
 ) -> Login:
     """A login without tokens yet: the client and the addresses of its issuer."""
-    client = await client_of(config, authority, before, redirects)
+    client = await client_of(config, authority, before, redirect)
     return Login(
         issuer=authority.name,
         token_endpoint=authority.token_endpoint,
@@ -50,6 +53,21 @@ async def unattended(
     """A login that needs no person: the client's own."""
     scope = authority.scope(config.scopes, challenge, refreshable=False)
     form = {"grant_type": "client_credentials", **parameters(config, scope)}
+    return await granted(config, await begun(config, authority, before), form, scope)
+
+
+async def exchanged(
+    config: BackendOAuth, authority: Authority, challenge: Challenge, before: Login | None, subject: str
+) -> Login:
+    """A login on behalf of another token's owner (RFC 8693)."""
+    scope = authority.scope(config.scopes, challenge, refreshable=False)
+    form = {
+        "grant_type": EXCHANGE_GRANT,
+        "subject_token": subject,
+        "subject_token_type": f"{SUBJECT_KINDS}{config.exchange}",
+        "requested_token_type": f"{SUBJECT_KINDS}access_token",
+        **parameters(config, scope),
+    }
     return await granted(config, await begun(config, authority, before), form, scope)
 
 

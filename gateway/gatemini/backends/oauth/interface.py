@@ -21,6 +21,11 @@ class TokenSource(Protocol):
     """Of one backend, address and principal."""
 
     @property
+    def is_lacking(self) -> bool:
+        """Whether there is no login, or none but the one with which only a person could go on."""
+        ...
+
+    @property
     def facts(self) -> Json | None:
         """What may be shown of the login: the end of its token, whether it is renewed by itself, its scopes."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import anyio
+from cachetools import LRUCache
 
 from gatemini.backends.calls.callers import Caller
 from gatemini.backends.oauth.interface import Hide, TokenSource
@@ -14,25 +15,34 @@ from gatemini.state.store import StateStore
 if TYPE_CHECKING:
     from gatemini.backends.oauth.credentials import Credentials
 
+CLIENT_TOKENS = 10_000
+
 
 class Logins:
     """Makes the logins of backends; `hide` learns their tokens. They are kept in a shared `store`, else in files."""
 
-    def __init__(self, hide: Hide, store: StateStore) -> None:
+    def __init__(self, hide: Hide, store: StateStore, who: str = "") -> None:
         self._hide = hide
         self._store = store
+        self._who = who
+        """The principal of logins that are made for nobody in particular."""
+        self.exchanges = False
+        """Whether a backend gets its tokens for those of clients, so that these are of use."""
+        self.client_tokens: LRUCache[str, str] = LRUCache(CLIENT_TOKENS)
+        """The token with which each principal has logged in last."""
         self._asking: dict[str, anyio.Event] = {}
 
     def of(self, config: BackendConfig, who: str = "") -> Credentials | None:
         """The login to one backend for a principal, None for a backend without logins."""
         if config.oauth is None:
             return None
+        self.exchanges = self.exchanges or config.oauth.exchange is not None
         # A tenth of a second of imports, which a gateway without logins does not need.
         from gatemini.backends.oauth.credentials import Credentials  # noqa: PLC0415
         from gatemini.backends.oauth.vault import FileVault, StoreVault  # noqa: PLC0415
 
         vault = StoreVault(self._store) if self._store.shared else FileVault()
-        return Credentials(config, config.oauth, vault, self._hide, who)
+        return Credentials(config, config.oauth, vault, self._hide, who or self._who, self.client_tokens.get)
 
     async def ask(self, login: TokenSource, caller: Caller) -> bool:
         """Ask the person behind a caller to log in, one at a time; whether somebody has."""
@@ -40,7 +50,7 @@ class Logins:
             return False
         if (asking := self._asking.get(login.key)) is not None:
             await asking.wait()
-            return login.facts is not None
+            return not login.is_lacking
         from gatemini.backends.oauth.flows import ask_by_url  # noqa: PLC0415 - see above
 
         asking = self._asking[login.key] = anyio.Event()

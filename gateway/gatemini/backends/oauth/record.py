@@ -28,6 +28,8 @@ class Client(msgspec.Struct, frozen=True):
     """How it proves itself at the token endpoint."""
     registered: bool = False
     """Whether the gateway has registered it itself, with this issuer only."""
+    redirect: str | None = None
+    """The address to come back to that was registered: many issuers take no other port."""
 
 
 class Login(msgspec.Struct, frozen=True):

@@ -113,7 +113,7 @@ class FileVault:
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        held = os.open(self.folder / f".{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        held = os.open(self.folder / f".{key}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             with anyio.move_on_after(LOCK_SECONDS):
                 while not _locked(held):  # noqa: ASYNC110 - another process holds it

@@ -289,13 +289,9 @@ class StreamableLink(HttpLink):
         needs_session = had_session or (self._modern and message.get("method") == "tools/call")
         gone = not refused or (had_session and response.status_code == 404)
         if needs_session and gone and not ran:
+            says_so = says_session_lost(body)
             lost = session_ended(
-                self._name,
-                response,
-                body,
-                stateless=not had_session,
-                says_so=says_session_lost(body),
-                quote=self._quotes,
+                self._name, response, body, stateless=not had_session, says_so=says_so, quote=self._quotes
             )
         if lost is not None and not lost.sent and self.renew is not None:
             raise lost

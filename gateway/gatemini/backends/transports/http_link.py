@@ -98,6 +98,10 @@ class HttpLink(Link):
                 self._request_over = anyio.Event()
                 await self._request_over.wait()
 
+    async def _login_over(self, needed: LoginRequired) -> None:
+        """End the connection after the request that was refused, which has an error of its own: it was not run."""
+        self.end(needed)
+
     def _gone(self, *, sent: bool) -> BackendError:
         """The error of a request that is made after the end, or (`sent`) is open at the end."""
         if (cause := self.failure) is not None:
@@ -120,7 +124,7 @@ class HttpLink(Link):
                     yield response
             except LoginRequired as needed:
                 if not needed.details.get("step_up"):
-                    self.end(needed)
+                    self._tasks.start_soon(self._login_over, needed)
                 raise
             finally:
                 self._requests.discard(scope)

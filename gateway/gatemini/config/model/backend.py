@@ -187,6 +187,10 @@ class BackendOAuth(Strict):
     """Port on 127.0.0.1 to which the browser comes back; 0 for any."""
     audience: str | None = Field(default=None, min_length=1)
     """Sent as `audience`, for issuers that want one."""
+    per_user: bool = False
+    """A login, and a connection, for each principal of HTTP clients; the one of `gatemini login` lists the tools."""
+    exchange: Literal["access_token", "jwt"] | None = None
+    """Get a principal's token for its own one (RFC 8693), which the issuer is sent as this type; implies `per_user`."""
 
     @model_validator(mode="after")
     def _complete(self) -> BackendOAuth:
@@ -265,6 +269,11 @@ class BackendConfig(Strict):
     """Command that fails when a CLI adapter cannot work."""
     disabled: bool = False
     """Keep the entry, do not start it."""
+
+    @property
+    def is_per_user(self) -> bool:
+        """Whether each principal has a login of its own."""
+        return self.oauth is not None and (self.oauth.per_user or self.oauth.exchange is not None)
 
     @model_validator(mode="before")
     @classmethod

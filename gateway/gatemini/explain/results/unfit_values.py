@@ -26,6 +26,7 @@ SECONDS: Final = (1e9, 1e10)
 
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|0x[\da-f]+", re.I)
 _DATES = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=\s*new Date\(")
+_DAY = re.compile(r"[\"'](\d\d?[./]\d\d?[./]\d{2,4})[\"']")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -33,9 +34,10 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
     """A note for each member whose first unfit value is found."""
     results = ReadValues(context)
     notes: dict[tuple[str, str], str] = {}
-    dates = set(_DATES.findall(context.program.source[:SEARCHED]))
+    source = context.program.source[:SEARCHED]
+    dates, has_days = set(_DATES.findall(source)), _DAY.search(source) is not None
     for read in reads:
-        if dates and (with_date := _against_date(results, read, dates, context)):
+        if (dates or has_days) and (with_date := _against_date(results, read, dates, context)):
             notes["dated", read.member] = with_date
         if read.kind not in WANTED or (read.kind, read.member) in notes:
             continue
@@ -49,10 +51,12 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
 
 
 def _against_date(results: ReadValues, read: Read, dates: set[str], context: HintContext) -> str | None:
-    """Of `o.day > cutoff`, where cutoff is a Date and the day is text: such a comparison is never true."""
+    """Of `o.day > cutoff`, where cutoff is a Date and the day is text, and of `o.day > "01.09.2026"`."""
     line = line_at(context.program.source, read.line) or ""
-    found = re.search(rf"(?<![\w$.]){re.escape(read.shown)}\s*[<>]=?\s*([\w$]+)\s*[)&|?;,]", line)
-    if found is None or found[1] not in dates:
+    found = re.search(
+        rf"(?<![\w$.]){re.escape(read.shown)}\s*[<>]=?\s*([\w$]+|{_DAY.pattern})\s*[)&|?;,]", line
+    )
+    if found is None or (found[1] not in dates and found[2] is None):
         return None
     try:
         values = [member(o, read.member) for s in read.sources for o in results.values(Walk(), s)]
@@ -61,6 +65,8 @@ def _against_date(results: ReadValues, read: Read, dates: set[str], context: Hin
     if not values or not all(isinstance(value, str) and _DATED.match(value) for value in values):
         return None
     shown = one_line(read.shown)
+    if found[2]:
+        return f"{shown} is text ({quoted(values[0], SHOWN)}, line {read.line}), which is compared letter by letter: write {found[2]} as YYYY-MM-DD"
     return f"{shown} is text ({quoted(values[0], SHOWN)}, line {read.line}), which compared with a Date is never true: write new Date({shown})"
 
 

@@ -80,17 +80,19 @@ class Logins:
         folder: Path,
         refused: Callable[[str, str], None] = lambda address, reason: None,
         *,
+        accepted: Callable[[str, str], None] = lambda principal, token: None,
         revoked: Set[str] = frozenset(),
         local_only: bool = True,
     ) -> None:
-        """`refused` gets the address and the reason of each login that is refused, `revoked` grows by the ids of tokens that
-        other replicas do not accept any more. Without `local_only` nobody is served
+        """`refused` gets the address and the reason of each login that is refused, `accepted` the id of the principal and the
+        token of each by an issuer. `revoked` grows by the ids of tokens that other replicas do not accept any more. Without `local_only` nobody is served
         without a login, whatever a changed configuration says.
         """
         self._local_only = local_only
         self._revoked = revoked
         self._config = config
         self._refused = refused
+        self._accepted = accepted
         self._folder = folder
         self._anyone = Login(local("http"))
         self._throttle = Throttle()
@@ -142,7 +144,10 @@ class Logins:
         missing = [each for each in required if each not in found.scopes]
         if missing:
             raise insufficient_scope(config, scope, missing)
-        return _login(found, config.grants)
+        login = _login(found, config.grants)
+        if found.entry is None:
+            self._accepted(login.principal.id, token.strip())
+        return login
 
     def gone(self, scope: Scope) -> LoginRefused:
         """What a request gets whose login stopped counting while it was served."""

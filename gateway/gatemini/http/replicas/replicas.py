@@ -14,6 +14,7 @@ from gatemini.http.replicas.post import Post
 from gatemini.http.replicas.relay import Relay, Serve
 from gatemini.http.replicas.session_ids import SessionIds, new_replica
 from gatemini.http.replicas.shared_changes import SharedChanges
+from gatemini.http.replicas.shared_console import SharedConsole
 from gatemini.http.replicas.shared_sessions import SharedSessions
 from gatemini.protocol.client_session import Session
 from gatemini.state.blobs import INLINE_BYTES
@@ -38,6 +39,7 @@ class Replicas:
         self.post = Post(app.state, self.name)
         self.claims = Claims(app.state, self.name)
         self._journals = SharedJournals(app.state, self.name, self.post.alive)
+        self.console = SharedConsole(app.state, self.name, app.approvals, app.chain.redactor)
         self.sessions: SharedSessions | None = None
         """Sessions of the handshake eras, where they move."""
         self.relay: Relay
@@ -57,6 +59,7 @@ class Replicas:
             for part in (self._journals.run, self.relay.run, self.post.run):
                 await tasks.start(part)
             tasks.start_soon(SharedChanges(self._app.state, self.name, self._app.changes).run)
+            tasks.start_soon(self.console.run)
             if self.sessions is not None:
                 tasks.start_soon(self.sessions.run)
             task_status.started()

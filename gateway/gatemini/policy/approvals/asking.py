@@ -341,6 +341,10 @@ class Approvals:
     def opened(self) -> list[Approval]:
         return self.store.opened()
 
+    def knows(self, ident: str) -> bool:
+        """Whether an approval of this id was asked for here, and is not used or expired."""
+        return self.store.knows(ident)
+
     def keep_revision(self, revision: str) -> None:
         """Drop what was asked or granted under another policy."""
         self.store.keep_revision(revision)

@@ -130,6 +130,11 @@ class GrantStore:
         if not keep and approval.state is State.OPEN:
             self._expire(approval)
 
+    def knows(self, ident: str) -> bool:
+        """Whether there is an approval of this id that is not used, denied or expired."""
+        self.sweep()
+        return ident in self._known
+
     def opened(self) -> list[Approval]:
         """Return the approvals that may be decided now, the oldest first."""
         self.sweep()

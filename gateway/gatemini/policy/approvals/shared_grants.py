@@ -10,12 +10,13 @@ import json
 import logging
 from dataclasses import astuple
 
-from gatemini.config.model.values.durations import MAX_SECONDS
 from gatemini.errors import StateUnavailable
 from gatemini.policy.approvals.grants import KEPT_SECONDS, Approval, GrantStore
 from gatemini.policy.approvals.subject import Subject
 from gatemini.state.store import StateStore
 
+SESSION_SECONDS = 3600.0
+"""How long a grant for a session is remembered: no replica knows when a session that the client names has ended."""
 logger = logging.getLogger(__name__)
 
 
@@ -40,7 +41,7 @@ class SharedGrants:
         remember = approval.ask.remember
         try:
             if remember != "call":
-                lasting = MAX_SECONDS if remember == "session" else remember
+                lasting = SESSION_SECONDS if remember == "session" else remember
                 await self._store.put(_key("remembered", subject), ident, lasting)
                 local.forget(subject)
             if not approval.waiting:

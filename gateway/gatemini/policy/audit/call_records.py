@@ -82,7 +82,7 @@ class CallRecords:
             self._callers.clear()
             self._secrets = len(self._redactor.secrets)
         who = facts.who
-        key = (facts.session, facts.chain, facts.qualified, who.id, who.client, who.transport)
+        key = (facts.session, facts.chain, facts.trace, facts.qualified, who.id, who.client, who.transport)
         found = self._callers.get(key)
         if found is None:
             known = {
@@ -92,6 +92,7 @@ class CallRecords:
                 "client": who.client,
                 "transport": who.transport,
                 "chain": facts.chain,
+                **({"trace": facts.trace} if facts.trace else {}),
                 "tool": spoken(facts.qualified),
             }
             found = self._callers[key] = members(self._redactor.value(known))

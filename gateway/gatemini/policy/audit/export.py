@@ -14,7 +14,7 @@ from gatemini.text.escape import visible
 
 OCSF_VERSION = "1.3.0"
 COLUMNS = (
-    "time", "kind", "instance", "seq", "session", "principal", "client", "transport", "chain", "tool", "action",
+    "time", "kind", "instance", "seq", "session", "principal", "client", "transport", "chain", "trace", "tool", "action",
     "rule", "outcome", "sent", "ms", "bytes", "intent", "policy", "labels", "arguments", "prev",
 )  # fmt: skip
 """Columns of the CSV; what a record has beside them is in `more` as JSON."""
@@ -63,6 +63,8 @@ def ocsf(records: Iterable[dict[str, Any]]) -> Iterator[str]:
             },
             "unmapped": record,
         }
+        if "trace" in record:
+            event["metadata"]["correlation_uid"] = record["trace"]
         if uid == _API[1]:
             event["api"] = {
                 "operation": record.get("tool", ""),

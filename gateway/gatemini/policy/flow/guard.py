@@ -104,10 +104,13 @@ class FlowGuard:
         read = " and ".join(f"{WORDS[label]} ({held.reads(label)})" for label in against)
         return Decision(_ACTIONS[self.config.flow], RULE, f"{does}, and this session has read {read}")
 
-    def settle(self, facts: CallFacts) -> None:
+    def settle(self, facts: CallFacts) -> tuple[Label, ...]:
         """Add the labels of an admitted call's result, however it ended: the text of an error is content too."""
-        if self.on:
-            self.held(facts.session).add(self.sources(facts), facts.qualified)
+        if not self.on:
+            return ()
+        labels = self.sources(facts)
+        self.held(facts.session).add(labels, facts.qualified)
+        return labels
 
     def _declassified(self, facts: CallFacts, label: Label) -> bool:
         names = tool_names(facts.backend, facts.tool, facts.qualified)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 
 from gatemini.config.model.values.durations import MAX_SECONDS
 from gatemini.errors import CallUnchecked, StateUnavailable
@@ -34,6 +35,8 @@ class SharedLimits:
     def __init__(self, store: StateStore, *, refuse: bool = True) -> None:
         self.store, self.refuse = store, refuse
         self.shared = store.shared
+        self.record: Callable[[CallFacts, Decision], None] = lambda facts, decision: None
+        """Gets what is refused because the store cannot be reached."""
         self._alone = MemoryStore()
         """Budgets of clients while the store cannot be reached."""
 
@@ -50,6 +53,7 @@ class SharedLimits:
         """Raise CallUnchecked for a call that needs the store while it cannot be reached, unless local limits do."""
         if self.refuse:
             problem = error.message if error is not None else self.store.problem
+            self.record(facts, Decision("deny", "state.on_failure", f"{needs}, and {problem}"))
             raise CallUnchecked(
                 f"{facts.qualified} cannot be checked: {needs}, and {problem}", hint=HINT
             ) from error

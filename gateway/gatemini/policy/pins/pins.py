@@ -204,8 +204,10 @@ class Pins:
         and an instance of a dedicated backend has a listing of its own.
         """
         known = self.backends.get(backend)
-        if known is None or self.mode != "enforce" or tool is None:
+        if known is None or self.mode != "enforce":
             return
+        if tool is None:
+            raise PolicyDenied.by(short_name(backend), RULE, "its server does not list this tool any more")
         reason = self.refusal(backend, tool.name, {})
         pinned = (known.pin.tools or {}).get(tool.name)
         if reason is None and known.tools.get(tool.name) is not tool and pinned != pin_of(tool):

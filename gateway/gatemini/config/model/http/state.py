@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -28,7 +28,7 @@ class StateConfig(Strict):
     """Where equal replicas keep what they share: sessions, results, limits, approvals."""
 
     url: Annotated[str, AfterValidator(_url), Field(repr=False)] = MEMORY
-    """`memory:` for one process; `redis+unix:///PATH`, `redis://…` or `rediss://…` for several, on Redis or Valkey from 6.2 on."""
+    """`memory:` for one process; for several Redis or Valkey from 6.2 on: `redis+unix:///PATH`, `redis://…`, or `rediss://…` with TLS (`?ssl_ca_certs=FILE` for an authority of your own)."""
     prefix: str = Field(default="gatemini:", pattern=r"^[A-Za-z0-9:._-]{1,64}$")
     """What all keys there begin with: gateways with the same one are replicas of each other."""
     keys: tuple[Reference, ...] = ()
@@ -46,8 +46,15 @@ class StateConfig(Strict):
     @property
     def secrets(self) -> list[tuple[str, str]]:
         """(name, value) of what is hidden everywhere."""
-        password = urlsplit(self.url).password
-        return [("the password of state.url", unquote(password))] if password else []
+        parts = urlsplit(self.url)
+        given = [parts.password, *parse_qs(parts.query).get("password", ())]
+        written = {
+            form
+            for password in given
+            if password
+            for form in (password, unquote(password), quote(password, safe=""))
+        }
+        return [("the password of state.url", form) for form in sorted(written)]
 
     @model_validator(mode="after")
     def _is_sealed(self) -> StateConfig:

@@ -1,0 +1,85 @@
+"""Commands of the terminal about approvals, answered for all replicas by the one that the terminal reaches."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import anyio
+import msgspec
+
+from gatemini.config.variables.redaction import Redactor
+from gatemini.daemon import console
+from gatemini.daemon.hello import Hello
+from gatemini.errors import StateUnavailable
+from gatemini.policy.approvals.asking import Approvals
+from gatemini.state.store import StateStore
+
+CHANNEL = "console"
+LISTING_SECONDS = 0.3
+"""How long answers of other replicas are gathered: how many there are is not known."""
+DECIDING_SECONDS = 2.0
+"""How long the replica that has asked for an approval may take to answer."""
+KEPT_SECONDS = 60.0
+RETRY_SECONDS = 0.5
+
+
+class Asked(msgspec.Struct, array_like=True):
+    """One command, as a replica asks the others."""
+
+    replica: str
+    answers: str
+    """The stream for the answers."""
+    control: str
+    arguments: dict[str, Any]
+
+
+class SharedConsole:
+    """The open approvals of one replica, and those of the others."""
+
+    def __init__(self, store: StateStore, replica: str, approvals: Approvals, redactor: Redactor) -> None:
+        self._store, self._replica = store, replica
+        self._approvals, self._redactor = approvals, redactor
+
+    async def run(self) -> None:
+        """Until cancelled: answer what other replicas ask."""
+        while True:
+            try:
+                async with self._store.listen(CHANNEL) as messages:
+                    async for _, message in messages:
+                        asked = msgspec.msgpack.decode(message, type=Asked)
+                        if asked.replica != self._replica:
+                            await self._reply(asked)
+            except StateUnavailable:
+                await anyio.sleep(RETRY_SECONDS)
+
+    async def _reply(self, asked: Asked) -> None:
+        hello = Hello(gatemini=1, control=asked.control, arguments=asked.arguments)
+        if hello.control == console.LIST or self._knows(hello):
+            found = await console.answer(self._approvals, self._redactor, hello)
+            await self._store.send(asked.answers, msgspec.msgpack.encode(found), KEPT_SECONDS)
+
+    async def answer(self, hello: Hello) -> dict[str, Any]:
+        """Return the answer to one of these commands."""
+        here = self._knows(hello)
+        own = await console.answer(self._approvals, self._redactor, hello)
+        if here:
+            return own
+        stream = f"answers:{secrets.token_hex(8)}"
+        asked = Asked(self._replica, stream, hello.control, hello.arguments)
+        try:
+            await self._store.publish(CHANNEL, msgspec.msgpack.encode(asked))
+        except StateUnavailable:
+            return own
+        deciding = hello.control == console.DECIDE
+        with anyio.move_on_after(DECIDING_SECONDS if deciding else LISTING_SECONDS):
+            async for message in self._store.read(stream):
+                found: dict[str, Any] = msgspec.msgpack.decode(message)
+                if deciding:
+                    return found
+                own["approvals"] += found["approvals"]
+        return own
+
+    def _knows(self, hello: Hello) -> bool:
+        """Whether a decision is about an approval of this replica."""
+        return hello.control == console.DECIDE and self._approvals.knows(str(hello.arguments.get("id", "")))
