@@ -49,6 +49,7 @@ def test_folders_are_closed_and_files_of_killed_daemons_removed(
     os.close(lock)
 
 
+@pytest.mark.long
 def test_an_orphan_that_ignores_sigterm_is_ended() -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:

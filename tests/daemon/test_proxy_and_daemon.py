@@ -139,6 +139,7 @@ def test_a_daemon_that_gives_no_answer_hides_no_other(home: Home) -> None:
     assert shown.returncode == 1
 
 
+@pytest.mark.long
 def test_a_line_longer_than_the_proxy_holds_starts_a_daemon(home: Home) -> None:
     client = home.client()
     client.greet()

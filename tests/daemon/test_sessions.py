@@ -23,6 +23,7 @@ def test_a_handle_and_a_journal_outlive_the_daemon_that_made_them(home: Home) ->
     assert client.value(client.chain(f"return (await results.load('{handle}')).rows[2]")) == 3
 
 
+@pytest.mark.long
 @pytest.mark.proves("daemon.client_drain_timeout")
 def test_a_chain_that_a_stop_cuts_off_is_resumed_by_the_next_daemon(home: Home) -> None:
     home.write_config(daemon={"client_drain_timeout": "500ms"})

@@ -223,6 +223,7 @@ def test_it_ends_within_its_time_with_streams_open(home: Home) -> None:
             list(lines)
 
 
+@pytest.mark.long
 def test_a_call_of_an_http_client_is_approved_at_a_terminal(home: Home) -> None:
     home.write_config(
         policy={"rules": [{"tools": ["ledger.write"], "action": "ask", "ask": {"via": ["console"]}}]}

@@ -128,6 +128,7 @@ async def test_a_token_that_one_replica_has_as_revoked_counts_nowhere_within_a_s
         assert [await counts(late, headers), await counts(late, others)] == [False, True]
 
 
+@pytest.mark.long
 async def test_uses_of_tools_on_one_replica_rank_searches_on_another(
     redis_server: RedisServer, tmp_path: Path
 ) -> None:

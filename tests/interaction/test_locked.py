@@ -93,6 +93,7 @@ def test_it_passes_the_checklist_of_the_documentation(tmp_path: Path) -> None:
     assert "exception" not in gatemini(tmp_path, "policy", "report").stdout
 
 
+@pytest.mark.long
 async def test_its_gateway_lets_the_two_servers_read_and_nothing_else(
     tmp_path: Path, repository: Path
 ) -> None:

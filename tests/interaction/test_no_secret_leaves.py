@@ -190,6 +190,7 @@ async def test_a_key_that_backends_repeat_is_on_no_wire_and_in_no_file(tmp_path:
     assert files_with_it(home) == []
 
 
+@pytest.mark.long
 def test_a_key_that_backends_repeat_is_printed_by_no_command(
     tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,7 @@ def draining(tmp_path: Path) -> Iterator[Cluster]:
         yield found
 
 
+@pytest.mark.long
 async def test_a_rolling_restart_loses_no_call_of_a_client_without_affinity(draining: Cluster) -> None:
     made: list[str] = []
     over = anyio.Event()

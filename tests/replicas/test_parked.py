@@ -76,6 +76,7 @@ async def test_the_second_call_reaches_the_chain_at_its_own_replica_with_progres
         assert "no longer waiting" in stranger.text
 
 
+@pytest.mark.long
 async def test_a_parked_chain_whose_replica_was_killed_goes_on_from_its_journal(own_two: Cluster) -> None:
     repeatable = CODE.replace("ask.ask(", "ask.ask_only(")
     async with own_two.at(0) as first, own_two.at(1) as second:

@@ -13,6 +13,7 @@ from fixtures.replicas import Cluster
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.long
 async def test_a_chain_is_resumed_at_another_replica_after_its_own_was_killed(own_two: Cluster) -> None:
     code = """await ledger.write({key: "one"});
 await ledger.look({seconds: 3});

@@ -22,6 +22,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
+@pytest.mark.long
 async def test_a_session_keeps_the_labels_of_what_it_has_read_at_another_replica(guarded: Cluster) -> None:
     write = 'await ledger.write({key: "k"}); return 1;'
     async with guarded.at(0) as first, guarded.at(1) as second:
@@ -32,6 +33,7 @@ async def test_a_session_keeps_the_labels_of_what_it_has_read_at_another_replica
         assert text(await second.chain(write, session="b")) == "1"
 
 
+@pytest.mark.long
 async def test_the_log_level_of_a_session_holds_at_every_replica(two: Cluster) -> None:
     code = 'return await ask.log({lines: [["info", "quiet"], ["error", "loud"]]});'
     async with two.at(0) as first, two.at(1) as second:
@@ -49,6 +51,7 @@ async def test_the_log_level_of_a_session_holds_at_every_replica(two: Cluster) -
         assert "loud" in said
 
 
+@pytest.mark.long
 async def test_what_changes_at_one_replica_is_told_on_the_stream_that_another_has(own_two: Cluster) -> None:
     async with own_two.at(0) as first, own_two.at(1) as second:
         session = await first.handshake()
