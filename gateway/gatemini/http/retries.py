@@ -46,13 +46,14 @@ class Retries:
         return session.key, session.session.id, envelope.id, hashlib.sha256(body).digest()
 
     async def join(self, key: Key | None) -> Exchange | None:
-        """The request in progress that this one repeats. Waits for the end of one that is being cancelled."""
-        running = self._running.get(key) if key is not None else None
-        if running is None or time.monotonic() - running.began > JOIN_SECONDS:
-            return None
-        if running.exchange.can_join:
-            return running.exchange
-        await running.exchange.ended.wait()
+        """Return the request in progress that this one repeats. Waits for the end of one that is being cancelled."""
+        while (running := self._running.get(key) if key is not None else None) is not None:
+            if time.monotonic() - running.began > JOIN_SECONDS:
+                return None
+            if running.exchange.can_join:
+                return running.exchange
+            # Of several that wait, the first begins anew, and the others join it.
+            await running.exchange.ended.wait()
         return None
 
     def begin(self, key: Key | None, exchange: Exchange) -> None:
