@@ -10,7 +10,7 @@ import anyio.abc
 
 from gatemini.chain.replay.shared_journals import SessionSharedJournals, SharedJournals
 from gatemini.http.replicas.claims import Claims
-from gatemini.http.replicas.post import Post
+from gatemini.http.replicas.peers import Peers
 from gatemini.http.replicas.relay import Relay, Serve
 from gatemini.http.replicas.session_ids import SessionIds, new_replica
 from gatemini.http.replicas.shared_changes import SharedChanges
@@ -36,9 +36,9 @@ class Replicas:
     def __init__(self, app: App) -> None:
         self.name = new_replica()
         self._app = app
-        self.post = Post(app.state, self.name)
+        self.peers = Peers(app.state, self.name)
         self.claims = Claims(app.state, self.name)
-        self._journals = SharedJournals(app.state, self.name, self.post.alive)
+        self._journals = SharedJournals(app.state, self.name, self.peers.alive)
         self.console = SharedConsole(app.state, self.name, app.approvals, app.chain.redactor)
         self.sessions: SharedSessions | None = None
         """Sessions of the handshake eras, where they move."""
@@ -47,7 +47,7 @@ class Replicas:
     def connect(self, manager: SessionManager, sessions: HttpSessions, serve: Serve) -> None:
         """Learn what this replica serves; `serve` answers a request that another one has forwarded."""
         config, keys = self._app.loaded.config.http.sessions, self._app.loaded.state_keys
-        self.relay = Relay(self.post, serve)
+        self.relay = Relay(self.peers, serve)
         self._app.parking.share(self._app.state, self.name)
         if config.mode == "adopt":
             ids = SessionIds(self.name, keys)
@@ -56,7 +56,7 @@ class Replicas:
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled: hear what others say, and answer what they ask."""
         async with anyio.create_task_group() as tasks:
-            for part in (self._journals.run, self.relay.run, self.post.run):
+            for part in (self._journals.run, self.relay.run, self.peers.run):
                 await tasks.start(part)
             tasks.start_soon(SharedChanges(self._app.state, self.name, self._app.changes).run)
             tasks.start_soon(self.console.run)
@@ -74,7 +74,7 @@ class Replicas:
         """Have everything in the store, and say that this replica is gone."""
         with anyio.move_on_after(SETTLE_SECONDS):
             await self._journals.settled()
-        await self.post.leave()
+        await self.peers.leave()
 
     def share(self, session: Session) -> None:
         """Write through to the store what this session keeps, and find there what other replicas have kept of it."""
