@@ -221,6 +221,7 @@ async def test_a_console_at_one_replica_decides_what_another_asks(
 
         pending = await one.chain(WRITE, session="s")
         assert "ApprovalPending" in text(pending)
+        await one.server.app.state.publish("console", b"a command of another version")
         [row] = (await command(two, listed))["approvals"]
         assert [each["id"] for each in (await command(one, listed))["approvals"]] == [row["id"]]
         wrong = await command(two, decision(row["id"], "0" * 64, True))
