@@ -159,7 +159,7 @@ class Endpoint:
             return
         if call.envelope.is_request and call.envelope.method != LISTEN:
             await self._answer(call, session, receive, send)
-        elif self._routing is None or not await self._routing.passed_on(call, send):
+        elif self._routing is None or not await self._routing.forward_answer(call, send):
             await self._pass(call, session, receive, send)
 
     async def _session(self, call: Call, send: Send) -> HttpSession | None:
@@ -222,7 +222,7 @@ class Endpoint:
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             if self._routing is not None:
-                found = await self._routing.here(call, session, exchange, key, receive, send)
+                found = await self._routing.request_to_serve(call, session, exchange, key, receive, send)
                 if found is None:
                     return
                 call.short, receive = call.short and found is receive, found
@@ -249,7 +249,7 @@ class Endpoint:
             session.planned.pop(ident, None)
             self._retries.end(key, exchange)
             if self._routing is not None and self._tasks is not None and exchange.claimed:
-                self._tasks.start_soon(self._routing.ended, exchange, key)
+                self._tasks.start_soon(self._routing.release, exchange, key)
             self.open.discard(opened)
             exchange.ended.set()
             if call.envelope.method == "initialize" and not session.known:

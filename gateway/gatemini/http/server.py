@@ -196,7 +196,7 @@ class HttpServer:
             await self.endpoint.end_invalid()
             idle = self.sessions.sweep()
             if self.replicas is not None:
-                await self.replicas.left(idle)
+                await self.replicas.drop_copies(idle)
             if self.tls is not None:
                 self.tls.renew()
 

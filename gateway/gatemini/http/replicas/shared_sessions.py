@@ -33,7 +33,7 @@ REPLAYED = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsu
 PUBLISHED = frozenset({"notifications/cancelled", "notifications/roots/list_changed"})
 """Notifications that concern each replica that runs requests of the session."""
 RENEW_SHARE = 0.25
-"""After this share of its time to live a session that is used gets a new one."""
+"""Share of its time to live after which the time to live of a session in use is extended."""
 APPLY_SECONDS = 5.0
 """How long one message may take to apply: the next one waits for it."""
 RETRY_SECONDS = 0.5
