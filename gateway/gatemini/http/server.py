@@ -189,7 +189,7 @@ class HttpServer:
         while True:
             with anyio.move_on_after(TICK_SECONDS):
                 await (
-                    self.revocations.news.wait() if self.revocations is not None else anyio.sleep_forever()
+                    self.revocations.changed.wait() if self.revocations is not None else anyio.sleep_forever()
                 )
             if self.revocations is not None:
                 await self.revocations.share(self.logins.revoked())
