@@ -43,12 +43,12 @@ RETRY = (b"retry-after", b"1")
 
 @dataclass(eq=False, slots=True)
 class Open:
-    """What is open on behalf of a login; `stop` ends it."""
+    """A request or stream that is open for a login; `stop` ends it."""
 
     login: Login
     stop: Callable[[], None]
     stream: bool
-    """Whether it only brings notifications, so that nothing is lost with it."""
+    """Whether it is a stream of notifications, whose end loses no work."""
 
 
 class Endpoint:
@@ -76,7 +76,7 @@ class Endpoint:
         self._tasks: anyio.abc.TaskGroup | None = None
         self.open: set[Open] = set()
         self.draining = False
-        """Whether new requests are refused; what has begun may go on."""
+        """Whether new requests are refused; those in progress may end."""
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Own the requests in progress until cancelled."""
@@ -91,29 +91,30 @@ class Endpoint:
         return sum(not each.stream for each in self.open)
 
     def stop(self) -> None:
-        """End what is open."""
+        """End all open requests and streams."""
         for each in list(self.open):
             each.stop()
 
     async def end_invalid(self) -> None:
-        """End what is open on behalf of logins that do not hold any more: a token was revoked or has expired."""
+        """End requests and streams of logins that do not hold any more: a token was revoked or has expired."""
         await self._logins.renew([each.login for each in self.open])
         for each in [each for each in self.open if not self._logins.holds(each.login)]:
             each.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._answering(self._received(scope, receive, send), send)
+        await self._with_refusals(self._serve_received(scope, receive, send), send)
 
     async def serve_forwarded(self, request: Forwarded, receive: Receive, send: Send) -> None:
-        """Serve a request that another replica has got. Raises NotHere for one that belongs to nothing here."""
+        """Serve a request that another replica has received. Raises NotHere where it continues nothing in progress."""
         scope = internal_scope(request.method, request.headers)
         headers = Headers(scope=scope)
         login = Login.of_forwarded(request.principal)
         envelope, modern = read_envelope(request.body), self._is_modern(headers)
         call = Call(scope, headers, login, request.body, envelope, modern, forwarded=True)
-        await self._answering(self._serve(call, receive, send), send)
+        await self._with_refusals(self._serve(call, receive, send), send)
 
-    async def _answering(self, serving: Coroutine[Any, Any, None], send: Send) -> None:
+    async def _with_refusals(self, serving: Coroutine[Any, Any, None], send: Send) -> None:
+        """Answer the exceptions that refuse a request."""
         try:
             await serving
         except LoginRefused as refused:
@@ -136,7 +137,7 @@ class Endpoint:
         version = headers.get("mcp-protocol-version")
         return self._stateless or (version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS)
 
-    async def _received(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_received(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         login = await self._logins.login(scope, headers)
         body = b""
@@ -160,10 +161,10 @@ class Endpoint:
         if call.envelope.is_request and call.envelope.method != LISTEN:
             await self._answer(call, session, receive, send)
         elif self._routing is None or not await self._routing.forward_answer(call, send):
-            await self._pass(call, session, receive, send)
+            await self._serve_directly(call, session, receive, send)
 
     async def _session(self, call: Call, send: Send) -> HttpSession | None:
-        """The session of a request; None where it has none, which is answered."""
+        """Return the session of a request; None where it has none and was answered so."""
         principal = call.login.principal
         if call.modern:
             session = await self._sessions.of_principal(principal, call.envelope.session_key())
@@ -256,7 +257,7 @@ class Endpoint:
                 self._sessions.end(session)
 
     def _abandoned(self, call: Call, session: HttpSession, exchange: Exchange) -> None:
-        """Cancel a request that nobody waits for; on 2026-07-28 the SDK does that when it is cancelled itself."""
+        """Cancel a request without clients; one of 2026-07-28 ends with the SDK's task that serves it."""
         exchange.chain = session.chains.get(call.envelope.id)
         if call.modern or exchange.elsewhere or self._tasks is None:
             exchange.scope.cancel()
@@ -265,7 +266,7 @@ class Endpoint:
             self._tasks.start_soon(self._cancel_in_session, call, session)
 
     def _noting_id(self, call: Call, session: HttpSession, send: Send) -> Send:
-        """Learn the id that the SDK gives to a new session of the handshake eras from its answer."""
+        """Wrap `send` to read the id that the SDK gives to a new session of the handshake eras from the answer."""
         if call.envelope.method != "initialize" or session.known:
             return send
 
@@ -281,7 +282,7 @@ class Endpoint:
         return noting
 
     async def _cancel_in_session(self, call: Call, session: HttpSession) -> None:
-        """Cancel a request of the handshake eras as its client would: the SDK goes on when the client is gone."""
+        """Cancel a request of the handshake eras with a notification: the SDK goes on when only its client is gone."""
         params = {"requestId": call.envelope.id, "reason": "the client hung up"}
         body = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).encode()
         with (
@@ -292,8 +293,8 @@ class Endpoint:
 
     # -- streams, notifications, answers of the client ---------------------------------------------------
 
-    async def _pass(self, call: Call, session: HttpSession, receive: Receive, send: Send) -> None:
-        """Let the SDK serve a request whose connection is all there is of it."""
+    async def _serve_directly(self, call: Call, session: HttpSession, receive: Receive, send: Send) -> None:
+        """Let the SDK serve a stream, a notification or an answer, which ends with its connection."""
         status = 0
         session.shortcut.forget()
         begun = ended = False
