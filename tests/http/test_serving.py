@@ -18,6 +18,7 @@ from fixtures.backend_bench import ODD
 from fixtures.daemons import LEDGER, LEGACY
 from fixtures.http_gateway import MODERN_HEADERS, Served, messages, result, served, text, until
 from gatemini.http.exchange import Exchange
+from gatemini.policy.principal import local
 
 pytestmark = pytest.mark.anyio
 
@@ -109,6 +110,23 @@ async def test_idle_sessions_end_and_more_than_allowed_are_refused(tmp_path: Pat
         assert (await gateway.post(message, headers=headers)).status_code == 503
         await until(lambda: len(gateway.server.sessions) == 0)
         assert (await gateway.post(message, headers=headers)).status_code == 200
+
+
+async def test_a_session_that_a_request_has_found_does_not_end_as_idle_before_it_is_in_flight(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path, {}) as gateway:
+        ident = (await gateway.handshake())["Mcp-Session-Id"]
+        await gateway.chain("return 1;", session="named")
+        sessions = gateway.server.sessions
+        for each in sessions:
+            each.used = float("-inf")
+        found = [
+            sessions.of_id(ident, local("http")),
+            await sessions.of_principal(local("http"), "named"),
+        ]
+        assert sessions.sweep() == []
+        assert found == list(reversed(list(sessions)))
 
 
 @pytest.mark.parametrize("mode", ERAS)

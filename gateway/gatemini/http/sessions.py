@@ -79,6 +79,10 @@ class HttpSession:
         """Whether its client has a way to come back to it."""
         return self.kept or bool(self.ident)
 
+    def touch(self) -> None:
+        """Mark it as used: a request that has found it may wait before it counts as in flight."""
+        self.used = time.monotonic()
+
     def renew(self) -> None:
         """Describe the current tools to a client that connects to a session which others have used before."""
         self.surface.renew_definitions()
@@ -93,7 +97,7 @@ class HttpSession:
             yield
         finally:
             self.in_flight -= 1
-            self.used = time.monotonic()
+            self.touch()
 
 
 class HttpSessions:
@@ -140,12 +144,16 @@ class HttpSessions:
                     if self._kept is not None:
                         await self._kept.restore(_token(place), found.session)
                     self._by_key[place] = found
+        found.touch()
         return found
 
     def of_id(self, ident: str, principal: Principal) -> HttpSession | None:
         """Return the session of this `Mcp-Session-Id`, if it belongs to this principal."""
         found = self._by_id.get(ident)
-        return found if found is not None and found.key[0] == principal.id else None
+        if found is None or found.key[0] != principal.id:
+            return None
+        found.touch()
+        return found
 
     def named_by(self, ident: str) -> HttpSession | None:
         """Return the session of this `Mcp-Session-Id`, for messages of other replicas: the principal is not checked."""
