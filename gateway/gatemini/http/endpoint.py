@@ -114,7 +114,7 @@ class Endpoint:
         await self._with_refusals(self._serve(call, receive, send), send)
 
     async def _with_refusals(self, serving: Coroutine[Any, Any, None], send: Send) -> None:
-        """Answer the exceptions that refuse a request."""
+        """Serve a request, and answer it where an exception refuses it."""
         try:
             await serving
         except LoginRefused as refused:
