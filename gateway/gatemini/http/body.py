@@ -38,7 +38,7 @@ class Envelope(msgspec.Struct):
 
     @property
     def continues(self) -> bool:
-        """Whether it continues something in progress: it is an answer, a notification, or has answers for a parked chain."""
+        """Whether it continues work in progress: it is an answer or a notification, or has answers for a parked chain."""
         return not self.is_request or self.request_state is not None
 
     @property

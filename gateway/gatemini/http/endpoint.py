@@ -23,7 +23,7 @@ from gatemini.http.auth.challenge import LoginRefused
 from gatemini.http.auth.login import Login, Logins
 from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
 from gatemini.http.exchange import Call, Detachable, Exchange, refuse
-from gatemini.http.replicas.relay import Forwarded, NotHere
+from gatemini.http.replicas.relay import Forwarded, NotInProgress
 from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.replicas.routing import Routing
 from gatemini.http.retries import Key, Retries
@@ -105,7 +105,7 @@ class Endpoint:
         await self._with_refusals(self._serve_received(scope, receive, send), send)
 
     async def serve_forwarded(self, request: Forwarded, receive: Receive, send: Send) -> None:
-        """Serve a request that another replica has received. Raises NotHere where it continues nothing in progress."""
+        """Serve a request that another replica has received. Raises NotInProgress where it continues nothing in progress."""
         scope = internal_scope(request.method, request.headers)
         headers = Headers(scope=scope)
         login = Login.of_forwarded(request.principal)
@@ -127,7 +127,7 @@ class Endpoint:
             await refuse(send, 503, _error("too many open sessions (http.sessions.max)"), RETRY)
         except StateUnavailable as error:
             await refuse(send, 503, _error(error.message), RETRY)
-        except NotHere:
+        except NotInProgress:
             raise
         except Exception:
             logger.exception("a request over HTTP failed")
@@ -195,7 +195,7 @@ class Endpoint:
         exchange = await self._retries.join(key)
         if exchange is None:
             if call.forwarded and not call.envelope.continues:
-                raise NotHere
+                raise NotInProgress
             assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
             body = self._retries.resumed(key, call.body)
             call.short = body is call.body and session.shortcut.takes(call.scope, call.envelope)

@@ -132,7 +132,7 @@ class HttpSessions:
         return len(self._by_key) + len(self._by_id)
 
     async def of_principal(self, principal: Principal, key: str | None) -> HttpSession:
-        """Return the session of this key, which a client of 2026-07-28 names, or its principal's. Raises TooManySessions."""
+        """Return the session that a client of 2026-07-28 names, or its principal's. Raises TooManySessions."""
         place = (principal.id, key or "")
         found = self._by_key.get(place)
         if found is None:
@@ -216,7 +216,8 @@ class HttpSessions:
     def sweep(self) -> list[HttpSession]:
         """End sessions that are idle, and return them.
 
-        Where replicas share sessions, those of this process are copies: the least recently used end before there are too many.
+        Where replicas share sessions, those of this process are copies: the least recently used end before there are too
+        many.
         """
         limit = time.monotonic() - self._settings.idle
         unused = sorted((each for each in self if not each.in_flight), key=lambda each: each.used)

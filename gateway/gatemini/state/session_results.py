@@ -23,7 +23,7 @@ WAITING_BYTES = 64 << 20
 
 
 class Fact(msgspec.Struct, array_like=True):
-    """The line of one result in the session's list; `gone` after it was dropped. `created` is in seconds since the epoch."""
+    """An entry of the session's list of results; `gone` after it was dropped. `created`: seconds since the epoch."""
 
     handle: str
     kind: str

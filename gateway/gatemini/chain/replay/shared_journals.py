@@ -88,13 +88,14 @@ class SessionSharedJournals:
         self._session = session
 
     def file(self, chain: str, number: int = 0, length: int = 0) -> SharedJournal:
-        """Return the journal of a chain, for a chain that is resumed with the counts that `SharedJournal` begins with."""
+        """Return the journal to write a chain to; `number` and `length` are those of a chain that is resumed."""
         return SharedJournal(self._journals, self._key(chain), chain, number, length)
 
     async def load(self, chain: str) -> Journal | None:
         """Return the journal of a chain of this session; None where there is none.
 
-        Raises ResumeRefused where another replica still runs the chain, or where its journal is damaged, and StateUnavailable.
+        Raises ResumeRefused where another replica still runs the chain, or where its journal is damaged. Raises
+        StateUnavailable.
         """
         entries = [_WRITTEN.decode(data) for data in await self._journals.store.entries(self._key(chain))]
         if not entries:
@@ -243,7 +244,7 @@ class SharedJournal:
             idle.set()
 
     async def _check_overtaken(self) -> None:
-        """Check entries that this replica did not append: another one may have resumed the chain while this one was paused."""
+        """Check entries of other replicas: one may have resumed the chain while this one was paused."""
         for data in await self._journals.store.entries(self._key, self._length):
             written = _WRITTEN.decode(data)
             if written.replica == self._journals.replica:

@@ -84,8 +84,8 @@ class Logins:
         revoked: Set[str] = frozenset(),
         local_only: bool = True,
     ) -> None:
-        """`refused` is called with the address and the reason of each refused login, `accepted` with the id of the principal
-        and the token of each login by an issuer. `revoked` grows by the ids of tokens that other replicas have as revoked.
+        """`refused` is called with the address and the reason of each refused login, `accepted` with the principal's id and
+        the token of each login by an issuer. `revoked` grows by the ids of tokens that other replicas have as revoked.
         Without `local_only` every request needs a login, also after the configuration has changed.
         """
         self._local_only = local_only

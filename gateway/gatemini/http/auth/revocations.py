@@ -1,4 +1,4 @@
-"""Revoked tokens of all replicas: each publishes those of its own token file, which the files of others may not have yet."""
+"""Revoked tokens of all replicas: each publishes those of its own file, which the files of others may not have yet."""
 
 from __future__ import annotations
 

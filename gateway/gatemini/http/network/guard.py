@@ -65,7 +65,7 @@ class Guard:
         return f"Origin: found {origin}, allowed are {allowed}"
 
     def peer(self, address: str | None) -> str:
-        """Refuse clients that are not behind a proxy, where this server has no TLS: their tokens would cross the network in clear."""
+        """Refuse clients that are not behind a proxy, where this server has no TLS: tokens would cross the network in clear."""
         if not self._only_proxies or address is None:
             return ""
         if is_loopback(address) or trusted(address, self._proxies):

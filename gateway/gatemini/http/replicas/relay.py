@@ -24,7 +24,7 @@ CHECK_SECONDS = 1.0
 WAITING_PIECES = 10_000
 """Pieces of an answer that may wait for a client that reads slowly."""
 
-REQUEST, PIECE, GONE, NOT_HERE = "request", "piece", "gone", "not here"
+REQUEST, PIECE, GONE, NOT_IN_PROGRESS = "request", "piece", "gone", "not here"
 
 
 class Forwarded(msgspec.Struct, array_like=True):
@@ -57,7 +57,7 @@ class Piece(msgspec.Struct, array_like=True):
         return {"type": "http.response.body", "body": self.body, "more_body": self.more}
 
 
-class NotHere(Exception):
+class NotInProgress(Exception):
     """A forwarded request belongs to nothing that is in progress at this replica."""
 
 
@@ -70,7 +70,7 @@ _Pieces = MemoryObjectSendStream[Piece | None]
 
 
 class Relay:
-    """Forwarded requests of one replica, in both directions. `serve` answers one at this replica, or raises NotHere."""
+    """Forwarded requests of one replica, in both directions. `serve` answers one at this replica, or raises NotInProgress."""
 
     def __init__(self, peers: Peers, serve: Serve) -> None:
         self._peers = peers
@@ -83,7 +83,7 @@ class Relay:
         peers.handlers |= {
             REQUEST: self._start_answer,
             PIECE: lambda message: self._add_piece(message, msgspec.msgpack.decode(message.data, type=Piece)),
-            NOT_HERE: lambda message: self._add_piece(message, None),
+            NOT_IN_PROGRESS: lambda message: self._add_piece(message, None),
             GONE: self._client_gone,
         }
 
@@ -99,8 +99,8 @@ class Relay:
     async def forward(self, owner: str, request: Forwarded, send: Send) -> bool:
         """Pass on the answer of another replica; False where that is gone, or has nothing the request belongs to.
 
-        Raises StateUnavailable before the request was sent. Raises OwnerLost where the rest of the answer is lost: serving
-        the request again would repeat its calls. When it is cancelled, the request is cancelled there, too.
+        Raises StateUnavailable where the request could not be sent, OwnerLost where the rest of the answer is lost: serving
+        the request again would repeat its calls. Its cancellation cancels the request at the other replica, too.
         """
         if owner == self._peers.replica or not await self._peers.alive(owner):
             return False
@@ -186,8 +186,8 @@ class Relay:
                 request = msgspec.msgpack.decode(message.data, type=Forwarded)
                 try:
                     await self._serve(request, receive, send)
-                except NotHere:
-                    await self._peers.send(message.sender, NOT_HERE, message.exchange)
+                except NotInProgress:
+                    await self._peers.send(message.sender, NOT_IN_PROGRESS, message.exchange)
                 tasks.cancel_scope.cancel()
         except* StateUnavailable:
             logger.warning("a request of another replica could not be answered: the store is gone")

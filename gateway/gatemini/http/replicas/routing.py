@@ -77,7 +77,7 @@ class Routing:
         return receive
 
     async def release(self, exchange: Exchange, key: Key | None) -> None:
-        """Release the claim of a request that has ended. One whose client was lost keeps it, to be resumed when repeated."""
+        """Release the claim of a request that has ended, unless its client was lost: a repeated one resumes the chain."""
         if exchange.claimed and key is not None and exchange.chain is None:
             await self._claims.release(key)
 

@@ -37,7 +37,7 @@ class SharedGrants:
         return found.decode() if found is not None else None
 
     async def keep(self, approval: Approval, local: GrantStore) -> None:
-        """Move a grant from the memory of this replica to the store; it stays in memory where the store cannot be reached."""
+        """Move a grant from the memory of this replica to the store; it stays in memory if the store cannot be reached."""
         subject, ident = approval.subject, approval.id.encode()
         remember = approval.ask.remember
         try:
