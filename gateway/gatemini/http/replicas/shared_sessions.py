@@ -37,7 +37,9 @@ RENEW_SHARE = 0.25
 APPLY_SECONDS = 5.0
 """How long one message may take to apply: the next one waits for it."""
 RETRY_SECONDS = 0.5
-"""Between two attempts to subscribe to the channel again."""
+"""Between two attempts to reach the store again."""
+KEEP_SECONDS = 5.0
+"""How long the first answer of a session waits for a store that cannot be reached, so that other replicas know the session."""
 
 
 class Handshake(msgspec.Struct, array_like=True):
@@ -85,11 +87,18 @@ class SharedSessions:
         return self._ids.new()
 
     async def keep(self, session: HttpSession, initialize: bytes) -> None:
-        """Store the handshake of a session that this replica has opened."""
+        """Store the handshake of a session that this replica has opened, before its client gets the id."""
         handshake = Handshake(session.key[0], session.session.id, initialize)
+        data, until = msgspec.msgpack.encode(handshake), time.monotonic() + KEEP_SECONDS
         self._renewed[session.ident] = time.monotonic()
-        with _without_store("a session is known to this replica only"):
-            await self._store.put(_session(session.ident), msgspec.msgpack.encode(handshake), self._ttl)
+        while True:
+            try:
+                return await self._store.put(_session(session.ident), data, self._ttl)
+            except StateUnavailable as error:
+                if time.monotonic() > until:
+                    logger.warning("a session is known to this replica only: %s", error.message)
+                    return None
+                await anyio.sleep(RETRY_SECONDS)
 
     async def renew(self, session: HttpSession) -> None:
         """Extend the time to live of a session in use."""
