@@ -208,13 +208,17 @@ class Endpoint:
             if not self._logins.holds(call.login):
                 raise self._logins.gone(call.scope)
             await exchange.ended.wait()
-            why = (
-                "the gateway is stopping"
-                if self.draining
-                else f"no answer within {self._config.request_timeout:g} s (http.request_timeout)"
-            )
+            status, why = self._unanswered(exchange)
             resume = f"; send the code again under `// @resume {exchange.chain}`" if exchange.chain else ""
-            await refuse(send, 503 if self.draining else 504, _error(why + resume, call.envelope.id), RETRY)
+            await refuse(send, status, _error(why + resume, call.envelope.id), RETRY)
+
+    def _unanswered(self, exchange: Exchange) -> tuple[int, str]:
+        """Return the status and the reason for a request that has ended without an answer."""
+        if self.draining:
+            return 503, "the gateway is stopping"
+        if exchange.scope.cancelled_caught:
+            return 504, f"no answer within {self._config.request_timeout:g} s (http.request_timeout)"
+        return 503, "the request failed before its answer; the log of the gateway has the reason"
 
     async def _run(self, exchange: Exchange, call: Call, session: HttpSession, key: Key | None) -> None:
         opened = Open(call.login, exchange.leave, stream=False)
