@@ -47,6 +47,8 @@ class Claims:
 
     async def take_over(self, key: Key, chain: str) -> None:
         """Replace the claim of a replica that does not serve the request any more. Raises StateUnavailable."""
+        if _name(key) in self._released:
+            self._released.remove(_name(key))  # the claim to delete is the earlier one
         claim = msgspec.msgpack.encode(Claim(self._replica, chain))
         await self._store.put(_name(key), claim, JOIN_SECONDS)
 
