@@ -18,6 +18,8 @@ from fixtures.backend_bench import ODD
 from fixtures.daemons import LEDGER, LEGACY
 from fixtures.http_gateway import MODERN_HEADERS, Served, messages, result, served, text, until
 from gatemini.http.exchange import Exchange
+from gatemini.http.replicas.relay import OwnerLost
+from gatemini.policy.principal import local
 
 pytestmark = pytest.mark.anyio
 
@@ -111,6 +113,23 @@ async def test_idle_sessions_end_and_more_than_allowed_are_refused(tmp_path: Pat
         assert (await gateway.post(message, headers=headers)).status_code == 200
 
 
+async def test_a_session_that_a_request_has_found_does_not_end_as_idle_before_it_is_in_flight(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path, {}) as gateway:
+        ident = (await gateway.handshake())["Mcp-Session-Id"]
+        await gateway.chain("return 1;", session="named")
+        sessions = gateway.server.sessions
+        for each in sessions:
+            each.used = float("-inf")
+        found = [
+            sessions.of_id(ident, local("http")),
+            await sessions.of_principal(local("http"), "named"),
+        ]
+        assert sessions.sweep() == []
+        assert found == list(reversed(list(sessions)))
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_progress_reaches_the_client_while_a_chain_runs(tmp_path: Path, mode: str) -> None:
     seen: list[str | None] = []
@@ -197,6 +216,21 @@ async def test_a_client_that_leaves_with_its_whole_answer_cancels_nothing() -> N
         assert sent == ["http.response.start", "http.response.body"]
         assert left == []
         tidied.set()
+
+
+async def test_a_request_that_fails_before_its_answer_is_not_said_to_be_over_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path, {}) as gateway:
+
+        async def fail(scope: Any, receive: Any, send: Any) -> None:
+            raise OwnerLost("replica one is gone")
+
+        monkeypatch.setattr(gateway.server.manager, "handle_request", fail)
+        message, headers = gateway.modern_chain("return 1;", session="s")
+        answer = await gateway.post(message, headers=headers)
+        assert answer.status_code == 503
+        assert "failed before its answer" in answer.json()["error"]["message"]
 
 
 async def test_a_request_that_cannot_be_cancelled_since_its_session_has_ended_fells_no_other(

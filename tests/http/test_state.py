@@ -222,6 +222,7 @@ async def test_a_console_at_one_replica_decides_what_another_asks(
 
         pending = await one.chain(WRITE, session="s")
         assert "ApprovalPending" in text(pending)
+        await one.server.app.state.publish("console", b"a command of another version")
         [row] = (await command(two, listed))["approvals"]
         assert [each["id"] for each in (await command(one, listed))["approvals"]] == [row["id"]]
         wrong = await command(two, decision(row["id"], "0" * 64, True))
@@ -242,7 +243,8 @@ async def test_the_rate_of_a_client_is_exact_over_replicas_that_are_processes(tm
     limit, headers = 200, bearer(tmp_path, "ci-1")[0]
     http = section(**{"ci-*": {"calls_per_minute": limit}})
     http["auth"] = {"tokens": {"file": str(tmp_path / "tokens.yaml")}}
-    with cluster(tmp_path, 2, http=http) as replicas:
+    token = headers["Authorization"].removeprefix("Bearer ")
+    with cluster(tmp_path, 2, token=token, http=http) as replicas:
         admitted = 0
         async with replicas.at() as gateway:
             start = anyio.current_time()

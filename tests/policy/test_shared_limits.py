@@ -246,3 +246,14 @@ async def test_degraded_replicas_apply_the_limits_alone_and_share_them_again_aft
     await until(lambda: all(store.problem is None for store in stores))
     assert a.limits.degraded() is None
     assert await admits(b, call(session="new"))
+
+
+async def test_a_call_that_one_budget_refuses_spends_nothing_of_the_others(
+    stores: tuple[StateStore, StateStore],
+) -> None:
+    grant = Grant(budgets=(PeriodBudget(3, None, 60.0), PeriodBudget(None, 1, 3600.0)))
+    one, two = (door(store, budgets={"calls_per_session": 4}) for store in stores)
+    assert await admits(one, call(grant, read=False))
+    assert [await admits(at, call(grant, read=False)) for at in (one, two, one, two)] == [False] * 4
+    assert [await admits(at, call(grant)) for at in (one, two, one)] == [True, True, False]
+    assert [await admits(at, call(principal="q")) for at in (one, two)] == [True, False]

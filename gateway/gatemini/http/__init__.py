@@ -1,1 +1,1 @@
-"""Streamable HTTP: one MCP endpoint for many clients, who they are, and what each may reach."""
+"""Streamable HTTP: one MCP endpoint for many clients, with their logins and what each may reach."""

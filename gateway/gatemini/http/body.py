@@ -1,4 +1,4 @@
-"""Read the body of a request within a size and a time, and the fields of it that decide how it is served."""
+"""Read the body of a request within limits of size and time, and the fields that decide how it is served."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SESSION_KEY_CHARS = 128
 
 
 class BodyRefused(Exception):
-    """The body is too large, too slow or broke off; `status` is 0 where nobody waits for an answer."""
+    """The body is too large, too slow or incomplete; `status` is 0 where the client is gone and gets no answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -33,21 +33,21 @@ class Envelope(msgspec.Struct):
 
     @property
     def is_request(self) -> bool:
-        """Whether it is answered: a request with an id."""
+        """Whether it is a request, which is answered: it has a method and an id."""
         return isinstance(self.method, str) and isinstance(self.id, str | int)
 
     @property
     def continues(self) -> bool:
-        """Whether it belongs to something that has begun: an answer, a notification, answers to a parked chain."""
+        """Whether it continues work in progress: it is an answer or a notification, or has answers for a parked chain."""
         return not self.is_request or self.request_state is not None
 
     @property
     def request_state(self) -> object:
-        """What says which parked chain it continues."""
+        """The state that identifies the parked chain it continues, as the client sent it."""
         return self.params.get("requestState") if isinstance(self.params, dict) else None
 
     def session_key(self) -> str | None:
-        """The session that the message names. Raises BodyRefused for one that no session can have."""
+        """Return the key of the session that the message names. Raises BodyRefused for one that is not allowed."""
         meta = self.params.get("_meta") if isinstance(self.params, dict) else None
         key = meta.get(SESSION_META) if isinstance(meta, dict) else None
         if key is None:

@@ -23,7 +23,7 @@ from gatemini.http.auth.challenge import LoginRefused
 from gatemini.http.auth.login import Login, Logins
 from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
 from gatemini.http.exchange import Call, Detachable, Exchange, refuse
-from gatemini.http.replicas.relay import Forwarded, NotHere
+from gatemini.http.replicas.relay import Forwarded, NotInProgress
 from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.replicas.routing import Routing
 from gatemini.http.retries import Key, Retries
@@ -43,12 +43,12 @@ RETRY = (b"retry-after", b"1")
 
 @dataclass(eq=False, slots=True)
 class Open:
-    """What is open on behalf of a login; `stop` ends it."""
+    """A request or stream that is open for a login; `stop` ends it."""
 
     login: Login
     stop: Callable[[], None]
     stream: bool
-    """Whether it only brings notifications, so that nothing is lost with it."""
+    """Whether it is a stream of notifications, whose end loses no work."""
 
 
 class Endpoint:
@@ -76,7 +76,7 @@ class Endpoint:
         self._tasks: anyio.abc.TaskGroup | None = None
         self.open: set[Open] = set()
         self.draining = False
-        """Whether new requests are refused; what has begun may go on."""
+        """Whether new requests are refused; those in progress may end."""
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Own the requests in progress until cancelled."""
@@ -91,29 +91,30 @@ class Endpoint:
         return sum(not each.stream for each in self.open)
 
     def stop(self) -> None:
-        """End what is open."""
+        """End all open requests and streams."""
         for each in list(self.open):
             each.stop()
 
     async def end_invalid(self) -> None:
-        """End what is open on behalf of logins that do not hold any more: a token was revoked or has expired."""
+        """End requests and streams of logins that do not hold any more: a token was revoked or has expired."""
         await self._logins.renew([each.login for each in self.open])
         for each in [each for each in self.open if not self._logins.holds(each.login)]:
             each.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._answering(self._received(scope, receive, send), send)
+        await self._with_refusals(self._serve_received(scope, receive, send), send)
 
     async def serve_forwarded(self, request: Forwarded, receive: Receive, send: Send) -> None:
-        """Serve a request that another replica has got. Raises NotHere for one that belongs to nothing here."""
+        """Serve a request that another replica has received. Raises NotInProgress where it continues nothing in progress."""
         scope = internal_scope(request.method, request.headers)
         headers = Headers(scope=scope)
         login = Login.of_forwarded(request.principal)
         envelope, modern = read_envelope(request.body), self._is_modern(headers)
         call = Call(scope, headers, login, request.body, envelope, modern, forwarded=True)
-        await self._answering(self._serve(call, receive, send), send)
+        await self._with_refusals(self._serve(call, receive, send), send)
 
-    async def _answering(self, serving: Coroutine[Any, Any, None], send: Send) -> None:
+    async def _with_refusals(self, serving: Coroutine[Any, Any, None], send: Send) -> None:
+        """Serve a request, and answer it where an exception refuses it."""
         try:
             await serving
         except LoginRefused as refused:
@@ -126,7 +127,7 @@ class Endpoint:
             await refuse(send, 503, _error("too many open sessions (http.sessions.max)"), RETRY)
         except StateUnavailable as error:
             await refuse(send, 503, _error(error.message), RETRY)
-        except NotHere:
+        except NotInProgress:
             raise
         except Exception:
             logger.exception("a request over HTTP failed")
@@ -136,7 +137,7 @@ class Endpoint:
         version = headers.get("mcp-protocol-version")
         return self._stateless or (version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS)
 
-    async def _received(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_received(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         login = await self._logins.login(scope, headers)
         body = b""
@@ -159,11 +160,11 @@ class Endpoint:
             return
         if call.envelope.is_request and call.envelope.method != LISTEN:
             await self._answer(call, session, receive, send)
-        elif self._routing is None or not await self._routing.passed_on(call, send):
-            await self._pass(call, session, receive, send)
+        elif self._routing is None or not await self._routing.forward_answer(call, send):
+            await self._serve_directly(call, session, receive, send)
 
     async def _session(self, call: Call, send: Send) -> HttpSession | None:
-        """The session of a request; None where it has none, which is answered."""
+        """Return the session of a request; None where it has none and was answered so."""
         principal = call.login.principal
         if call.modern:
             session = await self._sessions.of_principal(principal, call.envelope.session_key())
@@ -194,7 +195,7 @@ class Endpoint:
         exchange = await self._retries.join(key)
         if exchange is None:
             if call.forwarded and not call.envelope.continues:
-                raise NotHere
+                raise NotInProgress
             assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
             body = self._retries.resumed(key, call.body)
             call.short = body is call.body and session.shortcut.takes(call.scope, call.envelope)
@@ -207,13 +208,17 @@ class Endpoint:
             if not self._logins.holds(call.login):
                 raise self._logins.gone(call.scope)
             await exchange.ended.wait()
-            why = (
-                "the gateway is stopping"
-                if self.draining
-                else f"no answer within {self._config.request_timeout:g} s (http.request_timeout)"
-            )
+            status, why = self._unanswered(exchange)
             resume = f"; send the code again under `// @resume {exchange.chain}`" if exchange.chain else ""
-            await refuse(send, 503 if self.draining else 504, _error(why + resume, call.envelope.id), RETRY)
+            await refuse(send, status, _error(why + resume, call.envelope.id), RETRY)
+
+    def _unanswered(self, exchange: Exchange) -> tuple[int, str]:
+        """Return the status and the reason for a request that has ended without an answer."""
+        if self.draining:
+            return 503, "the gateway is stopping"
+        if exchange.scope.cancelled_caught:
+            return 504, f"no answer within {self._config.request_timeout:g} s (http.request_timeout)"
+        return 503, "the request failed before its answer; the log of the gateway has the reason"
 
     async def _run(self, exchange: Exchange, call: Call, session: HttpSession, key: Key | None) -> None:
         opened = Open(call.login, exchange.leave, stream=False)
@@ -222,7 +227,7 @@ class Endpoint:
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             if self._routing is not None:
-                found = await self._routing.here(call, session, exchange, key, receive, send)
+                found = await self._routing.request_to_serve(call, session, exchange, key, receive, send)
                 if found is None:
                     return
                 call.short, receive = call.short and found is receive, found
@@ -249,14 +254,14 @@ class Endpoint:
             session.planned.pop(ident, None)
             self._retries.end(key, exchange)
             if self._routing is not None and self._tasks is not None and exchange.claimed:
-                self._tasks.start_soon(self._routing.ended, exchange, key)
+                self._tasks.start_soon(self._routing.release, exchange, key)
             self.open.discard(opened)
             exchange.ended.set()
             if call.envelope.method == "initialize" and not session.known:
                 self._sessions.end(session)
 
     def _abandoned(self, call: Call, session: HttpSession, exchange: Exchange) -> None:
-        """Cancel a request that nobody waits for; on 2026-07-28 the SDK does that when it is cancelled itself."""
+        """Cancel a request without clients; one of 2026-07-28 ends with the SDK's task that serves it."""
         exchange.chain = session.chains.get(call.envelope.id)
         if call.modern or exchange.elsewhere or self._tasks is None:
             exchange.scope.cancel()
@@ -265,7 +270,7 @@ class Endpoint:
             self._tasks.start_soon(self._cancel_in_session, call, session)
 
     def _noting_id(self, call: Call, session: HttpSession, send: Send) -> Send:
-        """Learn the id that the SDK gives to a new session of the handshake eras from its answer."""
+        """Wrap `send` to read the id that the SDK gives to a new session of the handshake eras from the answer."""
         if call.envelope.method != "initialize" or session.known:
             return send
 
@@ -281,7 +286,7 @@ class Endpoint:
         return noting
 
     async def _cancel_in_session(self, call: Call, session: HttpSession) -> None:
-        """Cancel a request of the handshake eras as its client would: the SDK goes on when the client is gone."""
+        """Cancel a request of the handshake eras with a notification: the SDK goes on when only its client is gone."""
         params = {"requestId": call.envelope.id, "reason": "the client hung up"}
         body = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).encode()
         with (
@@ -292,8 +297,8 @@ class Endpoint:
 
     # -- streams, notifications, answers of the client ---------------------------------------------------
 
-    async def _pass(self, call: Call, session: HttpSession, receive: Receive, send: Send) -> None:
-        """Let the SDK serve a request whose connection is all there is of it."""
+    async def _serve_directly(self, call: Call, session: HttpSession, receive: Receive, send: Send) -> None:
+        """Let the SDK serve a stream, a notification or an answer, which ends with its connection."""
         status = 0
         session.shortcut.forget()
         begun = ended = False

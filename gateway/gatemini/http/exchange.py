@@ -1,8 +1,8 @@
 """One request in progress, and the clients that wait for its answer: usually one, more when a balancer repeats it.
 
-The request runs in a task of the server, so that it outlives the connection it came on while somebody waits for it.
-When no client waits for it any more, it is cancelled at once. If a client does not read, the request pauses, and its
-answer does not pile up in memory.
+The request runs in a task of the server, so that it outlives the connection it came on while another client waits for it.
+When no client waits for it any more, it is cancelled at once. It pauses while no client reads, so that its answer does not
+grow in memory.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from gatemini.http.auth.login import Login
 from gatemini.http.body import Envelope
 
 KEPT_BYTES = 8 << 20
-"""Bytes of an answer that are kept for a client that joins; a longer one cannot be joined any more."""
+"""Bytes of an answer that are kept for a client that joins; a longer answer cannot be joined."""
 UNSENT_BYTES = 1 << 20
-"""Bytes that may wait for the client that reads fastest."""
+"""Bytes that may wait for the client that reads fastest; then the request pauses."""
 
 Run = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Detachable:
-    """What the SDK is given of a request. It keeps that of a handshake as long as the session, so it is emptied."""
+    """An ASGI request that is emptied after use: the SDK keeps that of a handshake as long as the session."""
 
     __slots__ = ("_receive", "_send", "scope")
 
@@ -45,7 +45,7 @@ class Detachable:
             await self._send(message)
 
     async def served_by(self, app: Run) -> None:
-        """Let the SDK serve the request, and let go of it."""
+        """Let an application serve the request, and empty it."""
         try:
             await app(self.scope, self.receive, self.send)
         finally:
@@ -63,20 +63,20 @@ class Call:
     body: bytes
     envelope: Envelope
     modern: bool
-    """Whether it stands for itself: of 2026-07-28, or where no sessions are kept of the eras before."""
+    """Whether it needs no handshake: it is of 2026-07-28, or sessions of the handshake eras are not kept."""
     forwarded: bool = False
-    """Whether another replica has got it from its client."""
+    """Whether another replica received it from its client."""
     short: bool = False
     """Whether it is answered without the SDK."""
 
     @property
     def answers(self) -> object:
-        """The id of the request that the client answers with it."""
+        """The id of the gateway's request that it answers; None where it is no answer."""
         return self.envelope.id if self.envelope.method is None else None
 
 
 class Exchange:
-    """A request that is being answered. `abandoned` is called once, when nobody waits for the answer any more."""
+    """A request that is being answered. `abandoned` is called once, when no client waits for the answer any more."""
 
     def __init__(self, scope: Scope, body: bytes, abandoned: Callable[[Exchange], None]) -> None:
         self._request = scope
@@ -91,10 +91,10 @@ class Exchange:
         self._answered = anyio.Event()
         self.scope = anyio.CancelScope()
         self.ended = anyio.Event()
-        """Set when nothing of it runs any more."""
+        """Set when its task has ended."""
         self.done = self.left = False
         self.elsewhere = self.claimed = False
-        """Whether another replica answers it; whether others know that this one does."""
+        """`elsewhere`: another replica answers it. `claimed`: other replicas can find that this one answers it."""
         self.chain: str | None = None
         """The id of the chain that was cut off with the request, if one was."""
 
@@ -107,7 +107,7 @@ class Exchange:
         return bool(self._messages) or self._dropped > 0
 
     async def run(self, app: Run, seconds: float) -> None:
-        """Let the SDK answer the request; what it sends goes to all that wait."""
+        """Let an application answer the request within so many seconds; all clients that wait get the answer."""
         self.scope.deadline = anyio.current_time() + seconds
         try:
             with self.scope:
@@ -120,8 +120,9 @@ class Exchange:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        # Its client may leave while another waits: the server cancels it then. When it is answered, as servers do, so
-        # that the SDK need not cancel what reads here: the exception would keep all of the request in a reference cycle.
+        # A client that disconnects is not reported, since another may wait; the server cancels the request after the last.
+        # The end of the answer is, as ASGI servers do: otherwise the SDK cancels the task that waits for this message, and
+        # the exception keeps the whole request in a reference cycle.
         await self._answered.wait()
         return {"type": "http.disconnect"}
 
@@ -147,23 +148,23 @@ class Exchange:
             event.set()
 
     async def follow(self, receive: Receive, send: Send) -> bool:
-        """Send one client the answer from its beginning; whether it got all of it."""
-        me = object()
-        self._waiting[me] = anyio.Event()
+        """Send one client the answer from its beginning; return whether it got all of it."""
+        client = object()
+        self._waiting[client] = anyio.Event()
         finished = False
-        # A bare task: a task group for each request costs as much as all else that is done here.
-        watch = asyncio.ensure_future(_gone(receive))
-        watch.add_done_callback(lambda _: self._waiting[me].set() if me in self._waiting else None)
+        # A bare task: a task group for each request costs as much as the rest of this method.
+        watch = asyncio.ensure_future(_disconnected(receive))
+        watch.add_done_callback(lambda _: self._waiting[client].set() if client in self._waiting else None)
         try:
-            finished = await self._copy(me, watch, send)
+            finished = await self._copy(client, watch, send)
         finally:
             watch.cancel()
-            del self._waiting[me]
+            del self._waiting[client]
             if not finished and not self._waiting:
                 self.leave()
         return finished
 
-    async def _copy(self, me: object, gone: asyncio.Future[None], send: Send) -> bool:
+    async def _copy(self, client: object, gone: asyncio.Future[None], send: Send) -> bool:
         position = 0
         while True:
             while position < self._dropped + len(self._messages):
@@ -178,11 +179,11 @@ class Exchange:
                 return True
             if gone.done():
                 return False
-            self._waiting[me] = anyio.Event()
-            await self._waiting[me].wait()
+            self._waiting[client] = anyio.Event()
+            await self._waiting[client].wait()
 
     def leave(self) -> None:
-        """Stop: nobody waits, or the answer may not be given any more."""
+        """Stop the request: no client waits for it, or its login does not hold any more."""
         if self.left or self.done:
             return
         self.left = True
@@ -190,13 +191,13 @@ class Exchange:
         self._abandoned(self)
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def refuse(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    """Answer with a whole JSON document."""
+    """Send a whole answer with a JSON body."""
     length = (b"content-length", str(len(body)).encode())
     all_headers: list[Any] = [(b"content-type", b"application/json"), length, *headers]
     await send({"type": "http.response.start", "status": status, "headers": all_headers})

@@ -19,7 +19,7 @@ from gatemini.http.sessions import HttpSession
 from gatemini.protocol.definitions import CALL_TOOL_CHAIN
 
 JOIN_SECONDS = 60.0
-"""How long after a request an equal one counts as the same."""
+"""How long after a request began an equal one counts as its repetition."""
 MOST_LOST = 10_000
 
 Key = tuple[tuple[str, str], str, str | int, bytes]
@@ -32,7 +32,7 @@ class _Running:
 
 
 class Retries:
-    """The requests in progress that could be repeated, and the chains whose clients were lost."""
+    """The requests in progress, and the chains that were cut off because their clients were lost."""
 
     def __init__(self) -> None:
         self._running: dict[Key, _Running] = {}
@@ -40,19 +40,20 @@ class Retries:
 
     @staticmethod
     def key(session: HttpSession, envelope: Envelope, body: bytes) -> Key | None:
-        """What two requests have in common that are one; None where clients may share the session."""
+        """Return what a request and its repetition have in common; None where clients may share the session."""
         if not session.keyed:
             return None
         return session.key, session.session.id, envelope.id, hashlib.sha256(body).digest()
 
     async def join(self, key: Key | None) -> Exchange | None:
-        """The request in progress that this one repeats. Waits for the end of one that is being cancelled."""
-        running = self._running.get(key) if key is not None else None
-        if running is None or time.monotonic() - running.began > JOIN_SECONDS:
-            return None
-        if running.exchange.can_join:
-            return running.exchange
-        await running.exchange.ended.wait()
+        """Return the request in progress that this one repeats. Waits for the end of one that is being cancelled."""
+        while (running := self._running.get(key) if key is not None else None) is not None:
+            if time.monotonic() - running.began > JOIN_SECONDS:
+                return None
+            if running.exchange.can_join:
+                return running.exchange
+            # Of several that wait, the first begins anew, and the others join it.
+            await running.exchange.ended.wait()
         return None
 
     def begin(self, key: Key | None, exchange: Exchange) -> None:
@@ -60,7 +61,7 @@ class Retries:
             self._running[key] = _Running(exchange, time.monotonic())
 
     def end(self, key: Key | None, exchange: Exchange) -> None:
-        """A request has ended; remember the chain that it had begun, if that was cut off."""
+        """Remove a request that has ended, and keep the id of its chain if that was cut off."""
         if key is None:
             return
         running = self._running.get(key)
@@ -70,7 +71,7 @@ class Retries:
             self._lost[key] = exchange.chain
 
     def resumed(self, key: Key | None, body: bytes) -> bytes:
-        """The body of a repeated request whose first run was cut off, so that it goes on from its journal."""
+        """Return the body to run: of a request whose first run was cut off, one that resumes it from its journal."""
         chain = self._lost.pop(key, None) if key is not None else None
         return body if chain is None else resuming(body, chain)
 

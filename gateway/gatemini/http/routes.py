@@ -22,7 +22,7 @@ from gatemini.http.network.guard import Guard
 
 PATH = "/mcp"
 PROBES = ("/healthz", "/readyz")
-"""Paths that balancers request by address, so that any host is allowed; the answers say nothing of the gateway."""
+"""Paths that balancers request by address, so that any host is allowed; the answers reveal nothing about the gateway."""
 BROWSER_HEADERS = ["authorization", "content-type", "mcp-protocol-version", "mcp-session-id", "last-event-id"]
 
 
@@ -33,7 +33,7 @@ def http_app(
     ready: Callable[[], str],
     metadata: Callable[[Request], dict[str, object] | None],
 ) -> ASGIApp:
-    """The application. `ready` says why the server is not ready, `metadata` describes the protected resource."""
+    """Return the application. `ready` returns why the server is not ready, `metadata` describes the protected resource."""
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -52,7 +52,7 @@ def http_app(
     others.router.redirect_slashes = False
 
     async def dispatched(scope: Scope, receive: Receive, send: Send) -> None:
-        # Past Starlette's own layers, which cost a request a tenth of a millisecond.
+        # Without Starlette's own layers, which cost a request a tenth of a millisecond.
         await (endpoint if scope["path"] in paths else others)(scope, receive, send)
 
     app: ASGIApp = dispatched
@@ -70,7 +70,7 @@ def http_app(
 
 
 class Checked:
-    """Refuse requests by Host, Origin and peer before anything is read of them."""
+    """Refuse requests by Host, Origin and peer address before their body is read."""
 
     def __init__(self, app: ASGIApp, guard: Guard) -> None:
         self._app = app

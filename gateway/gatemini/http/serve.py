@@ -1,4 +1,4 @@
-"""`gatemini serve --http [HOST:PORT]`: check that it may be served like this, listen, and run until stopped."""
+"""`gatemini serve --http [HOST:PORT]`: check that the configuration may be served there, listen, and run until stopped."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def _follow_signals(server: HttpServer, listener: Listener, log: GatewayLo
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises ConfigError."""
+    """Return a socket that listens at this address. Raises ConfigError."""
     try:
         [(family, kind, protocol, _, found), *_] = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
@@ -143,8 +143,8 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def room_for(http: HttpConfig) -> None:
-    """Raise the limit of open files as far as the connections need it and the system lets us."""
-    wanted = 2 * http.max_connections + SPARE_FILES  # those that are refused have one for a moment
+    """Raise the limit of open files as far as the connections need it and the system allows."""
+    wanted = 2 * http.max_connections + SPARE_FILES  # a refused connection has a descriptor for a moment
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

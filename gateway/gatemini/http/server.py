@@ -36,7 +36,7 @@ from gatemini.proxy.places import Place
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
-"""How often logins that do not hold any more, idle sessions and certificates are looked for."""
+"""Between two checks for logins that do not hold any more, idle sessions and changed certificates."""
 SETTLE_SECONDS = 0.02
 KEEP_ALIVE_SECONDS = 75
 """How long an idle connection is kept: balancers close theirs after 60 s."""
@@ -50,7 +50,7 @@ class HttpServer:
     """One server on one listening socket."""
 
     def __init__(self, app: App, sock: socket.socket, host: str, folder: Path, place: Place) -> None:
-        """`host` as it was configured, `folder` that of the configuration; sessions on the disk are those of `place`."""
+        """`host` is as configured, `folder` that of the configuration; sessions are kept on the disk under `place`."""
         config = app.loaded.config.http
         self.app = app
         self.started = time.time()
@@ -62,9 +62,9 @@ class HttpServer:
         self._sock = sock
         self._stop = anyio.Event()
         self._ended = anyio.Event()
-        """Set when it listens no more."""
+        """Set when it does not listen any more."""
         self._now = False
-        # Clients have grants, and registrations of their own, also where nothing of a policy is configured.
+        # Clients have grants, and registrations of their own, also where no policy is configured.
         door = app.chain.door = app.chain.door or Door(PolicyConfig(), app.approvals, limits=app.limits)
         door.always, door.owners = True, app.manager.owners
         self.revocations = Revocations(app.state) if app.state.shared else None
@@ -105,13 +105,13 @@ class HttpServer:
         return self._stop.is_set()
 
     def stop(self, now: bool = False) -> float:
-        """Begin the end: drain, then stop; `now` leaves the draining out. Returns how many seconds it may take."""
+        """Begin to drain and then stop; `now` skips the draining. Returns how many seconds that may take."""
         self._now = self._now or now
         self._stop.set()
         return self.drain_seconds
 
     def status(self) -> dict[str, Any]:
-        """What `gatemini status` shows; the keys are those of a daemon, and `http`."""
+        """Return what `gatemini status` shows: the keys of a daemon, and `http`."""
         app = self.app
         sessions = sorted(self.sessions, key=lambda each: each.used, reverse=True)
         return {
@@ -189,14 +189,14 @@ class HttpServer:
         while True:
             with anyio.move_on_after(TICK_SECONDS):
                 await (
-                    self.revocations.news.wait() if self.revocations is not None else anyio.sleep_forever()
+                    self.revocations.changed.wait() if self.revocations is not None else anyio.sleep_forever()
                 )
             if self.revocations is not None:
                 await self.revocations.share(self.logins.revoked())
             await self.endpoint.end_invalid()
             idle = self.sessions.sweep()
             if self.replicas is not None:
-                await self.replicas.left(idle)
+                await self.replicas.drop_copies(idle)
             if self.tls is not None:
                 self.tls.renew()
 
@@ -206,7 +206,7 @@ class HttpServer:
             door.audit.event("login", outcome="refused", address=address, reason=reason)
 
     def _unready(self) -> str:
-        """Why balancers should send requests elsewhere, "" if they should not."""
+        """Return why balancers should send no requests, "" where they should."""
         if self._stop.is_set():
             return "draining"
         if self.app.state.problem is not None and self.app.loaded.config.state.on_failure == "refuse":
@@ -228,7 +228,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def _settings(app: Any, most: int, tls: Tls | None) -> uvicorn.Config:
-    """uvicorn's settings: it logs nothing of requests and adds no header of its own."""
+    """Return uvicorn's settings: it logs no requests and adds no headers."""
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     made = uvicorn.Config(
         app,

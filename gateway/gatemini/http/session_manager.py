@@ -1,9 +1,9 @@
 """The SDK's session manager, with a server of its own for each session.
 
-The SDK has one server for all sessions. Ours differ by what their client may see, so the manager's `app` is the server
-of the session that the request at hand belongs to: the SDK reads it in the task of that request, and a session's task
-inherits it from the task of its first request. `tests/http/test_sdk.py` shows both with the installed version, and
-that a session may get an id of ours, for which the SDK has no public way.
+The SDK has one server for all sessions. Those of the gateway differ by what their client may see, so the manager's `app`
+is the server of the session that a request belongs to: the SDK reads it in the task of that request, and a session's task
+inherits it from the task of its first request. `tests/http/test_sdk.py` shows both with the installed version, and that
+a session can get an id of the gateway's, for which the SDK has no public interface.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _ident: ContextVar[str] = ContextVar("gatemini_session_id", default="")
 
 
 class SessionManager(StreamableHTTPSessionManager):
-    """One manager for all sessions; `serving` chooses the server for what is awaited in it."""
+    """One manager for all sessions; `serving` chooses the server for the requests that are awaited in it."""
 
     @property
     def app(self) -> Server[Any]:
-        return _server.get() or self._nobody
+        return _server.get() or self._default
 
     @app.setter
     def app(self, value: Server[Any]) -> None:
-        self._nobody = value
+        self._default = value
 
     @contextmanager
     def serving(self, server: Server[Any], ident: str = "") -> Iterator[None]:
-        """Choose the server of a session for the requests that are handled meanwhile, and the id of a new session."""
+        """Choose the server for requests within the context, and the id of a session that one of them opens."""
         tokens = _server.set(server), _ident.set(ident)
         try:
             yield
@@ -65,7 +65,10 @@ class SessionManager(StreamableHTTPSessionManager):
         method: str = "POST",
         opens: bool = False,
     ) -> int:
-        """Handle a request of a session that did not come over a connection; return its status. `opens`: it opens it."""
+        """Handle a request of a session that did not come over a connection; return its status.
+
+        With `opens`, the request opens the session under this id.
+        """
         status = 0
         unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -1,7 +1,7 @@
 """Sessions of HTTP clients: by `Mcp-Session-Id` in the handshake eras, by principal and session key on 2026-07-28.
 
-`HttpSessions` has what this process keeps of them. Where replicas share a store, a session that ends here because nobody
-uses it goes on in the store.
+`HttpSessions` has those of this process. Where replicas share a store, an idle session that ends in this process goes on in
+the store.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FULL_SHARE = 0.9
-"""Of `http.sessions.max`: with more, a replica drops copies of sessions that the store has."""
+"""Share of `http.sessions.max` from which on a replica drops copies of sessions that the store has."""
 
 
 class TooManySessions(Exception):
@@ -59,7 +59,7 @@ class HttpSession:
     kept: bool
     """Whether the client can come back to it after a restart of the gateway."""
     user: AuthenticatedUser | None = None
-    """What the SDK compares of the login that opened it."""
+    """The user that opened it, whom the SDK compares with those of later requests."""
     ident: str = ""
     """The `Mcp-Session-Id` that its client was given."""
     since: float = field(default_factory=time.time)
@@ -69,9 +69,9 @@ class HttpSession:
     chains: dict[str | int | None, str] = field(default_factory=dict)
     """Request in flight → the id of the chain that it has started."""
     planned: dict[str | int | None, str] = field(default_factory=dict)
-    """Request in flight → the id of the chain that it is to start, which other replicas know already."""
+    """Request in flight → the id of the chain that it will start, which is in its claim."""
     end_stream: Callable[[], None] | None = None
-    """Ends the stream of notifications of the handshake eras, while it is open here."""
+    """Ends the stream of notifications of the handshake eras, while it is open at this replica."""
     ended: bool = False
 
     @property
@@ -79,8 +79,12 @@ class HttpSession:
         """Whether its client has a way to come back to it."""
         return self.kept or bool(self.ident)
 
+    def touch(self) -> None:
+        """Mark it as used: a request that has found it may wait before it counts as in flight."""
+        self.used = time.monotonic()
+
     def renew(self) -> None:
-        """Describe the tools that are there now to a client that connects to a session others have used before."""
+        """Describe the current tools to a client that connects to a session which others have used before."""
         self.surface.renew_definitions()
         self.server.instructions = self.surface.instructions()
 
@@ -93,14 +97,14 @@ class HttpSession:
             yield
         finally:
             self.in_flight -= 1
-            self.used = time.monotonic()
+            self.touch()
 
 
 class HttpSessions:
     """All sessions of one server. `run` owns their tasks."""
 
     def __init__(self, app: App, place: Place, share: Callable[[Session], None] | None = None) -> None:
-        """`share`: have replicas share what a session keeps, which then is in their store and not on the disk."""
+        """`share` lets a session keep its data in the store of replicas; without it the data are kept on the disk."""
         self._app = app
         self._share = share
         self._settings = app.loaded.config.http.sessions
@@ -128,7 +132,7 @@ class HttpSessions:
         return len(self._by_key) + len(self._by_id)
 
     async def of_principal(self, principal: Principal, key: str | None) -> HttpSession:
-        """The session that a client of 2026-07-28 names, or that its principal has. Raises TooManySessions."""
+        """Return the session that a client of 2026-07-28 names, or its principal's. Raises TooManySessions."""
         place = (principal.id, key or "")
         found = self._by_key.get(place)
         if found is None:
@@ -140,27 +144,34 @@ class HttpSessions:
                     if self._kept is not None:
                         await self._kept.restore(_token(place), found.session)
                     self._by_key[place] = found
+        found.touch()
         return found
 
     def of_id(self, ident: str, principal: Principal) -> HttpSession | None:
-        """The session of this `Mcp-Session-Id`, if it is this principal's."""
+        """Return the session of this `Mcp-Session-Id`, if it belongs to this principal."""
         found = self._by_id.get(ident)
-        return found if found is not None and found.key[0] == principal.id else None
+        if found is None or found.key[0] != principal.id:
+            return None
+        found.touch()
+        return found
 
     def named_by(self, ident: str) -> HttpSession | None:
-        """The session of this `Mcp-Session-Id`, whoever asks."""
+        """Return the session of this `Mcp-Session-Id`, for messages of other replicas: the principal is not checked."""
         return self._by_id.get(ident)
 
     def opened_by_handshake(
         self, principal: Principal, user: AuthenticatedUser | None, session: str | None = None
     ) -> HttpSession:
-        """A session whose id is not known yet; `session`: the one that another replica has opened. Raises TooManySessions."""
+        """Open a session whose `Mcp-Session-Id` is not known yet. Raises TooManySessions.
+
+        `session`: the gateway's own id of a session that another replica has opened.
+        """
         opened = self._opened(principal, "", keyed=True, kept=False, ident=session)
         opened.user = user
         return opened
 
     def named(self, session: HttpSession, ident: str) -> None:
-        """Reach this session by the id that its client was given."""
+        """Register the `Mcp-Session-Id` of a session."""
         self._by_id[ident] = session
         session.ident = ident
 
@@ -185,7 +196,7 @@ class HttpSessions:
         return made
 
     def end(self, session: HttpSession) -> None:
-        """End a session: its client has left, or nobody has used it for long."""
+        """End a session that its client has ended, or that is idle."""
         if self._by_key.get(session.key) is session:
             del self._by_key[session.key]
         self._by_id.pop(session.ident, None)
@@ -205,21 +216,22 @@ class HttpSessions:
     def sweep(self) -> list[HttpSession]:
         """End sessions that are idle, and return them.
 
-        Where replicas share sessions, what this one has of them is a copy: the longest unused go before there are too many.
+        Where replicas share sessions, those of this process are copies: the least recently used end before there are too
+        many.
         """
         limit = time.monotonic() - self._settings.idle
         unused = sorted((each for each in self if not each.in_flight), key=lambda each: each.used)
         idle = [each for each in unused if each.used < limit]
         if self._share is not None:
-            crowd = len(self) - len(idle) - int(FULL_SHARE * self._settings.max)
+            excess = len(self) - len(idle) - int(FULL_SHARE * self._settings.max)
             copies = [each for each in unused[len(idle) :] if each.end_stream is None]
-            idle += copies[: max(0, crowd)]
+            idle += copies[: max(0, excess)]
         for session in idle:
             self.end(session)
         return idle
 
     async def close(self) -> None:
-        """Write what clients find again after a restart."""
+        """Write the sessions that clients can continue after a restart to the disk."""
         if self._kept is None:
             return
         for key, found in self._by_key.items():

@@ -1,9 +1,9 @@
-"""Serve `tools/call` of 2026-07-28 without the SDK, once the SDK has served one of the same client.
+"""Serve `tools/call` of 2026-07-28 without the SDK, after the SDK has served one of the same client.
 
 The SDK checks headers, revision, capabilities and identity for each request, starts two tasks and validates each answer
 twice, which costs more than most chains. A request whose headers and envelope equal those that the SDK has accepted last
-is run and written here. Everything else goes to the SDK: requests with a progress token or a log level, answers to a
-parked chain, and all of clients that take requests (elicitation, sampling, roots).
+is served by this module. Everything else goes to the SDK: requests with a progress token or a log level, answers to a
+parked chain, and all requests of clients that take requests themselves (elicitation, sampling, roots).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 CHECKED_HEADERS = (b"accept", b"content-type")
 """Headers that the SDK checks besides those of MCP itself."""
 PING_SECONDS = 15.0
-"""After this time an answer becomes a stream with a comment at this interval, so that no proxy takes it for dead."""
+"""After this time an answer becomes a stream with a comment at this interval, so that no proxy closes it as idle."""
 PING = b": ping\r\n\r\n"
 STREAM_HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -68,7 +68,7 @@ class Shortcut:
         self._accepted = None
 
     def takes(self, scope: Scope, message: Envelope) -> bool:
-        """Whether a request is served here: it differs from the accepted one only in its id and its arguments."""
+        """Whether this can serve a request: it differs from the accepted one only in its id and its arguments."""
         if self._accepted is None or message.method != CALL or message.jsonrpc != "2.0":
             return False
         params = message.params

@@ -1,7 +1,7 @@
-"""Large values of a shared store, as sealed files in a folder that all replicas mount; the store has a marker.
+"""Large values of a shared store, as sealed files in a folder that all replicas mount; the store has a marker instead.
 
-A file has its key as name and is never renamed or touched, since mounts of object storage can do neither. It is
-deleted with its key, or by a sweep once the key has ended.
+A file is named after its key and is never renamed or touched, since mounts of object storage can do neither. It is
+deleted with its key, or by a sweep after the key has expired.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ INLINE_BYTES = 1 << 20
 """Values up to this size are in the store itself."""
 SWEEP_SECONDS = 600.0
 YOUNG_SECONDS = 120.0
-"""A file that is younger may belong to a value that is being put."""
+"""A younger file is not swept: the store may not have its key yet."""
 NAME_BYTES = 200
+"""A value whose quoted name is longer is in the store itself."""
 T = TypeVar("T")
 Given = TypeVarTuple("Given")
 INLINE, FILE = b"=", b"@"
-"""The first byte of what the store has."""
+"""The first byte of what the store has: the value follows, or is in a file."""
 
 
 class Blobs:
@@ -58,13 +59,13 @@ class Blobs:
             await _in_thread(_unlink, paths)
 
     async def sweep(self, exist: Callable[[Sequence[str]], Awaitable[Sequence[int]]]) -> None:
-        """Delete the files of keys that have ended; `exist` says for names whether the store has them."""
+        """Delete the files of keys that have expired; `exist` returns 0 for each name that the store does not have."""
         if self.folder is None:
             return
         names = await _in_thread(_old, self.folder)
         if names:
             known = await exist(names)
-            await self.drop([name for name, there in zip(names, known, strict=True) if not there])
+            await self.drop([name for name, exists in zip(names, known, strict=True) if not exists])
 
     def _path(self, name: str) -> Path | None:
         if self.folder is None or len(file := quote(name, safe="")) > NAME_BYTES:

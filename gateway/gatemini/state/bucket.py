@@ -1,15 +1,15 @@
-"""A rate limit as one number: the time until which the uses so far are paid for (generic cell rate algorithm)."""
+"""A rate limit as one number: the time at which the uses so far have all come back (generic cell rate algorithm)."""
 
 from __future__ import annotations
 
 SLACK = 1e-6
-"""Seconds by which sums of fractions may differ."""
+"""Seconds by which rounding may change a sum."""
 
 
 def admitted(until: float | None, now: float, limit: int, period: float) -> tuple[float, float]:
-    """Return (the new `until`, 0), or (`until`, the seconds until there is a use again).
+    """Return (`until` after one more use, 0), or (`until`, seconds to wait) where no use is left.
 
-    A period has `limit` uses, which come back evenly and may be taken at once.
+    There are `limit` uses, which may be taken at once; each comes back after `period / limit` seconds, one after another.
     """
     start = now if until is None else max(until, now)
     after = start + period / limit

@@ -1,4 +1,4 @@
-"""The store of one process, which is the default: dictionaries, and nothing is shared."""
+"""The store of one process, the default: values in dictionaries, which no other process can read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatemini.state.bucket import admitted
 from gatemini.state.store import STREAM_MESSAGES, WAITING_MESSAGES
 
 SWEEP_SECONDS = 60.0
-"""Between two looks at what is too old."""
+"""Between two removals of expired keys."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class MemoryStore:
 
     shared = False
     problem: str | None = None
-    """Nothing can fail here."""
+    """Never set: a store in memory can always be reached."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

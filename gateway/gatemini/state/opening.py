@@ -1,4 +1,4 @@
-"""Open the store that a configuration names; what speaks to Redis is imported only for a URL that says so."""
+"""Open the store that a configuration names; the Redis client is imported only where `state.url` names a server."""
 
 from __future__ import annotations
 

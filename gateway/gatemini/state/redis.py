@@ -22,7 +22,7 @@ from gatemini.state.sealing import Sealer
 from gatemini.state.store import STREAM_MESSAGES
 
 OPERATION_SECONDS = 2.0
-"""One operation at most, waiting for a connection included."""
+"""How long one operation may take, with the wait for a connection."""
 CONNECTIONS = 32
 """Connections for operations; more operations at once wait for one."""
 READERS = 1000
@@ -55,7 +55,7 @@ class RedisStore:
             url, max_connections=READERS, socket_timeout=BLOCK_SECONDS + OPERATION_SECONDS, **limits
         )
         self.problem: str | None = None
-        """As the bus finds it. While there is one, operations fail at once instead of after their time."""
+        """Set by the bus. While there is one, operations fail at once instead of after `OPERATION_SECONDS`."""
         self._id = secrets.token_hex(8)
         self._client, self._waiting = Redis.from_pool(pool), Redis.from_pool(waiting)
         self._prefix, self._sealer = prefix, Sealer(keys)
@@ -72,7 +72,7 @@ class RedisStore:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[RedisStore]:
-        """Be connected for the length of the context, also to a server that is not there yet."""
+        """Stay connected for the length of the context, also to a server that can only be reached later."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._bus.run)
             with anyio.move_on_after(OPERATION_SECONDS):
@@ -88,24 +88,24 @@ class RedisStore:
                     await self._waiting.aclose(close_connection_pool=True)
 
     async def _sweep_blobs(self) -> None:
-        """Until cancelled: have one replica at a time look for files without a key."""
+        """Delete files without a key, at one replica at a time, until cancelled."""
         while True:
             with suppress(StateUnavailable):
                 if await self.lease("lease:blobs", self._id, SWEEP_SECONDS / 2):
-                    await self._blobs.sweep(self._exist)
+                    await self._blobs.sweep(self._existing)
             await anyio.sleep(SWEEP_SECONDS)
 
-    async def _exist(self, names: Sequence[str]) -> list[int]:
+    async def _existing(self, names: Sequence[str]) -> list[int]:
         async with self._client.pipeline(transaction=False) as batch:
             for name in names:
                 batch.exists(name)
-            found: list[int] = await self._ask(batch.execute)
+            found: list[int] = await self._run(batch.execute)
             return found
 
     def _reached(self, problem: str | None) -> None:
         self.problem = None if problem is None else f"the state store cannot be reached: {problem}"
 
-    async def _ask(self, operation: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
+    async def _run(self, operation: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
         if self.problem is not None:
             raise StateUnavailable(self.problem)
         try:
@@ -121,7 +121,7 @@ class RedisStore:
 
     async def get(self, *keys: str) -> list[bytes | None]:
         names = [self._prefix + key for key in keys]
-        values = await self._ask(self._client.mget, names) if names else []
+        values = await self._run(self._client.mget, names) if names else []
         kept = [
             None if value is None else self._sealer.unseal(name, value)
             for name, value in zip(names, values, strict=True)
@@ -131,16 +131,18 @@ class RedisStore:
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         name = self._prefix + key
         sealed = self._sealer.seal(name, await self._blobs.keep(name, value))
-        await self._ask(self._client.set, name, sealed, px=_ms(ttl))
+        await self._run(self._client.set, name, sealed, px=_ms(ttl))
 
     async def put_new(self, key: str, value: bytes, ttl: float) -> bool:
         name = self._prefix + key
-        sealed = self._sealer.seal(name, INLINE + value)  # another's file must not be written over
-        return bool(await self._ask(self._client.set, name, sealed, px=_ms(ttl), nx=True))
+        sealed = self._sealer.seal(
+            name, INLINE + value
+        )  # a file would replace that of the value that is there already
+        return bool(await self._run(self._client.set, name, sealed, px=_ms(ttl), nx=True))
 
     async def take(self, key: str) -> bytes | None:
         name = self._prefix + key
-        value = await self._ask(self._client.getdel, name)
+        value = await self._run(self._client.getdel, name)
         found = None if value is None else await self._blobs.whole(name, self._sealer.unseal(name, value))
         await self._blobs.drop([name])
         return found
@@ -148,7 +150,7 @@ class RedisStore:
     async def delete(self, *keys: str) -> None:
         if keys:
             names = [self._prefix + key for key in keys]
-            await self._ask(self._client.delete, *names)
+            await self._run(self._client.delete, *names)
             await self._blobs.drop(names)
 
     async def renew(self, ttl: float, *keys: str) -> None:
@@ -156,54 +158,54 @@ class RedisStore:
             for key in keys:
                 batch.pexpire(self._prefix + key, _ms(ttl))
             if keys:
-                await self._ask(batch.execute)
+                await self._run(batch.execute)
 
     async def append(self, key: str, values: Iterable[bytes], ttl: float) -> int:
         name = self._prefix + key
         sealed = [self._sealer.seal(name, value) for value in values]
-        return int(await self._ask(self._append, [name], [_ms(ttl), *sealed]))
+        return int(await self._run(self._append, [name], [_ms(ttl), *sealed]))
 
     async def entries(self, key: str, start: int = 0) -> list[bytes]:
         name = self._prefix + key
-        kept = await self._ask(self._client.lrange, name, start, -1)
+        kept = await self._run(self._client.lrange, name, start, -1)
         found = self._unsealed(name, kept)
-        if len(found) < len(kept):  # a journal with a gap would have calls made twice
+        if len(found) < len(kept):  # resuming from a journal with a gap would repeat calls
             raise StateUnavailable(f"{key} in the state store is not sealed with state.keys")
         return found
 
     async def add(self, key: str, members: Iterable[str], ttl: float) -> None:
         name = self._prefix + key
         sealed = [self._sealer.seal_alike(name, member.encode()) for member in members]
-        await self._ask(self._add, [name], [_ms(ttl), *sealed])
+        await self._run(self._add, [name], [_ms(ttl), *sealed])
 
     async def members(self, key: str) -> set[str]:
         name = self._prefix + key
         return {
-            member.decode() for member in self._unsealed(name, await self._ask(self._client.smembers, name))
+            member.decode() for member in self._unsealed(name, await self._run(self._client.smembers, name))
         }
 
     async def count(self, key: str, amount: int, ttl: float) -> int:
-        return int(await self._ask(self._count, [self._prefix + key], [_ms(ttl), amount]))
+        return int(await self._run(self._count, [self._prefix + key], [_ms(ttl), amount]))
 
     async def admit(self, key: str, limit: int, period: float) -> float:
-        return float(await self._ask(self._admit, [self._prefix + key], [limit, _ms(period)])) / 1000
+        return float(await self._run(self._admit, [self._prefix + key], [limit, _ms(period)])) / 1000
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
-        return bool(await self._ask(self._lease, [self._prefix + key], [_ms(ttl), owner]))
+        return bool(await self._run(self._lease, [self._prefix + key], [_ms(ttl), owner]))
 
     async def release(self, key: str, owner: str) -> None:
-        await self._ask(self._release, [self._prefix + key], [owner])
+        await self._run(self._release, [self._prefix + key], [owner])
 
     async def publish(self, channel: str, message: bytes) -> None:
         name = self._prefix + channel
-        await self._ask(self._client.publish, name, self._sealer.seal(name, message))
+        await self._run(self._client.publish, name, self._sealer.seal(name, message))
 
     def listen(self, *channels: str) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, bytes]]]:
         return self._bus.listen(*channels)
 
     async def send(self, stream: str, message: bytes, ttl: float) -> None:
         name = self._prefix + stream
-        await self._ask(self._send, [name], [_ms(ttl), STREAM_MESSAGES, self._sealer.seal(name, message)])
+        await self._run(self._send, [name], [_ms(ttl), STREAM_MESSAGES, self._sealer.seal(name, message)])
 
     async def read(self, stream: str) -> AsyncIterator[bytes]:
         name, last = self._prefix + stream, b"0"
@@ -213,7 +215,7 @@ class RedisStore:
             except FAILED:
                 await anyio.sleep(RECONNECT_SECONDS)
                 continue
-            for last, fields in found[0][1] if found else ():  # noqa: B007 - the next request goes on from there
+            for last, fields in found[0][1] if found else ():  # noqa: B007 - the next request begins after it
                 value = self._sealer.unseal(name, fields[b"m"])
                 if value is not None:
                     yield value

@@ -1,6 +1,6 @@
-"""Messages of the Redis store to all listeners of a channel: one connection of its own, which is made again when it breaks.
+"""Publish/subscribe of the Redis store, over one connection that is opened again when it breaks.
 
-Its pings find out that the server is gone, or is back, while nobody asks the store for anything.
+Its pings detect that the server is gone, or is back, also while there are no other operations.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from gatemini.errors import StateUnavailable
 from gatemini.state.store import WAITING_MESSAGES
 
 PING_SECONDS = 1.0
-"""Without a message for so long the server is pinged."""
+"""The server is pinged when there was no message for so long."""
 MOST_PINGS = 4
-"""Pings in a row without an answer; then it counts as gone. One may be late because this process is busy."""
+"""Pings in a row without an answer after which the server counts as gone. One may be late because this process is busy."""
 DROP_SECONDS = 10.0
-"""How often channels are left that nothing listens to any more."""
+"""How often channels without listeners are unsubscribed from."""
 RECONNECT_SECONDS = 0.2
 ALIVE = "alive"
-"""A channel without messages: the connection needs one."""
+"""A channel without messages, so that the connection always has a subscription."""
 SUBSCRIBE_SECONDS = 2.0
 FAILED = (RedisError, OSError, TimeoutError)
 
@@ -42,7 +42,7 @@ class _Channel:
 
 
 class Bus:
-    """What listens to which channel. `reached` learns why the server cannot be reached, and None when it can."""
+    """The channels and their listeners. `reached` is called with why the server cannot be reached, or None when it can."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Bus:
 
     @asynccontextmanager
     async def listen(self, *channels: str) -> AsyncIterator[AsyncIterator[tuple[str, bytes]]]:
-        """Receive what is published from now on."""
+        """Receive what is published to the channels from now on. Raises StateUnavailable."""
         send, receive = anyio.create_memory_object_stream[tuple[str, bytes]](WAITING_MESSAGES)
         found = [self._channels.setdefault(channel, _Channel()) for channel in channels]
         for channel in found:
@@ -77,7 +77,7 @@ class Bus:
         try:
             with anyio.fail_after(SUBSCRIBE_SECONDS):
                 if new and self._connection is not None:
-                    with suppress(*FAILED):  # what is missing is subscribed to after the next connect
+                    with suppress(*FAILED):  # `run` subscribes to all channels after it has connected again
                         await self._connection.subscribe(*new)
                 for name in channels:
                     await self._channels[name].subscribed.wait()
@@ -85,7 +85,7 @@ class Bus:
             raise StateUnavailable("the state store cannot be reached: no subscription") from None
 
     async def run(self) -> None:
-        """Until cancelled: keep the connection and hand out what arrives."""
+        """Keep the connection open and distribute what arrives, until cancelled."""
         while True:
             try:
                 async with self._client.pubsub() as connection:
@@ -109,28 +109,28 @@ class Bus:
         while True:
             if anyio.current_time() >= drop_at:
                 drop_at = anyio.current_time() + DROP_SECONDS
-                await self._drop_silent(connection)
+                await self._drop_unused(connection)
             message = await connection.get_message(timeout=PING_SECONDS)
             if message is not None:
                 pings = 0
                 self._reached(None)
                 self.tried.set()
-                self._take(message)
+                self._distribute(message)
             elif pings == MOST_PINGS:
                 raise Disconnected(f"no answer to {pings} pings")
             else:
                 pings += 1
                 await connection.ping()
 
-    async def _drop_silent(self, connection: PubSub) -> None:
-        """Leave the channels that nothing listens to any more."""
-        silent = [name for name, channel in self._channels.items() if not channel.listeners]
-        for name in silent:
+    async def _drop_unused(self, connection: PubSub) -> None:
+        """Unsubscribe from channels without listeners."""
+        unused = [name for name, channel in self._channels.items() if not channel.listeners]
+        for name in unused:
             del self._channels[name]
-        if silent:
-            await connection.unsubscribe(*(self._prefix + name for name in silent))
+        if unused:
+            await connection.unsubscribe(*(self._prefix + name for name in unused))
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _distribute(self, message: dict[str, Any]) -> None:
         name = (message["channel"] or b"").decode()
         channel = self._channels.get(name.removeprefix(self._prefix))
         if channel is None:

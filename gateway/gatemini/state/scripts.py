@@ -31,7 +31,7 @@ if wait > 0.001 then return tostring(wait) end
 redis.call('SET', KEYS[1], string.format('%.4f', after), 'PX', math.ceil(after - now))
 return '0'
 """
-"""What `bucket.admitted` says, by the clock of the server."""
+"""The algorithm of `bucket.admitted`, with the clock of the server."""
 
 LEASE = """
 local owner = redis.call('GET', KEYS[1])

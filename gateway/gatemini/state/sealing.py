@@ -1,7 +1,7 @@
-"""Encryption of what lies in a shared store: AES-256-GCM with keys that all replicas have.
+"""Encryption of the values in a shared store: AES-256-GCM with keys that all replicas have.
 
 Each name has a key of its own, derived from the secret, so that a value that is moved to another name cannot be read there,
-and no key encrypts so much that random nonces could meet. A sealed value is version, key id, nonce and ciphertext.
+and no key encrypts so many values that random nonces could repeat. A sealed value is version, key id, nonce and ciphertext.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEAD = len(VERSION) + ID_BYTES
 
 
 class Sealer:
-    """Seals with the first of its keys, unseals with any."""
+    """Encrypts with the first of its keys, decrypts with any."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self._keys = {
@@ -46,7 +46,7 @@ class Sealer:
         return VERSION + self._first + nonce + cipher.encrypt(nonce, value, None)
 
     def unseal(self, name: str, sealed: bytes) -> bytes | None:
-        """Decrypt a value; None, and a warning, where none of the keys has sealed it for this name."""
+        """Decrypt a value; None, with a warning, where it was sealed with another key or for another name."""
         key = self._keys.get(sealed[len(VERSION) : _HEAD])
         if key is not None and sealed.startswith(VERSION):
             nonce, ciphertext = sealed[_HEAD : _HEAD + NONCE_BYTES], sealed[_HEAD + NONCE_BYTES :]

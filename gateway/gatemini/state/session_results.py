@@ -1,4 +1,4 @@
-"""The results of one session in the store that replicas share: written as they are kept, read where another has kept them."""
+"""The results of one session in the store that replicas share: each replica writes its own, and reads those of others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections import deque
 from typing import Any
 
+import anyio
 import msgspec
 
 from gatemini.errors import StateUnavailable
@@ -17,9 +18,12 @@ from gatemini.state.store import StateStore
 
 logger = logging.getLogger(__name__)
 
+WAITING_BYTES = 64 << 20
+"""Data of results that waits for a store that cannot be reached; older results are then known to this replica only."""
+
 
 class Fact(msgspec.Struct, array_like=True):
-    """What a list of results says of one; `gone` where it was dropped. Times are seconds since the epoch."""
+    """An entry of the session's list of results; `gone` after it was dropped. `created`: seconds since the epoch."""
 
     handle: str
     kind: str
@@ -37,20 +41,26 @@ class _Stored(msgspec.Struct, array_like=True):
     created: float
 
 
+_Waiting = tuple[Fact, KeptResult | None]
+"""A fact to add to the list, and the result to put, or None for one to delete."""
+
+
 class SessionResults:
-    """What the store has of one session's results; it is called from several threads, but for the async methods."""
+    """The results of one session in the store. `saved` and `dropped` may be called from any thread."""
 
     def __init__(
         self, store: StateStore, session: str, results: ResultStore, idle: float, most: int | None = None
     ) -> None:
-        """`most`: a result of more bytes stays with the replica that has kept it."""
+        """Results are kept for `idle` seconds. `most`: a result of more bytes stays with the replica that has kept it."""
         self.labels: SessionLabels | None = None
-        """Of what the session has read, where they are gathered."""
+        """The labels of what the session has read, where they are gathered."""
         self._store = store
         self._session = session
         self._results = results
         self._ttl, self._most = idle, most
-        self._waiting: deque[tuple[Fact, KeptResult | None]] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self._flushing = anyio.Lock()
+        """Held by one `flush`; another one returns after it, when the store has what both found waiting."""
         self._elsewhere: list[Fact] = []
 
     def saved(self, entry: Entry, data: bytes) -> None:
@@ -65,34 +75,51 @@ class SessionResults:
         self._waiting.append((Fact(handle, "", 0, None, 0.0, gone=True), None))
 
     async def flush(self) -> None:
-        """Have in the store what was read and kept so far, before it leaves; a result that cannot be written is tried again
-        later. Raises StateUnavailable where labels cannot.
+        """Write what was read and kept so far to the store, before it leaves this replica.
+
+        A result that cannot be written is tried again later. Raises StateUnavailable where labels cannot.
         """
         if self.labels is not None:
             await self.labels.flush()
-        facts: list[bytes] = []
-        try:
-            while self._waiting:
-                fact, kept = self._waiting[0]
-                if kept is None:
-                    await self._store.delete(self._key(fact.handle))
-                else:
-                    stored = msgspec.msgpack.encode(_Stored(kept, fact.created))
-                    await self._store.put(self._key(fact.handle), stored, self._ttl)
-                facts.append(msgspec.msgpack.encode(fact))
-                self._waiting.remove((fact, kept))
-            if facts:
-                await self._store.append(f"results:{self._session}", facts, self._ttl)
-        except StateUnavailable as error:
-            logger.warning("a result is known to this replica only: %s", error.message)
+        async with self._flushing:
+            batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if not batch:
+                return
+            written = False
+            try:
+                await self._write(batch)
+                written = True
+            except StateUnavailable as error:
+                logger.warning("a result is known to this replica only: %s", error.message)
+            finally:
+                if not written:
+                    self._put_back(batch)
+
+    async def _write(self, batch: list[_Waiting]) -> None:
+        for fact, kept in batch:
+            if kept is None:
+                await self._store.delete(self._key(fact.handle))
+            else:
+                stored = msgspec.msgpack.encode(_Stored(kept, fact.created))
+                await self._store.put(self._key(fact.handle), stored, self._ttl)
+        facts = [msgspec.msgpack.encode(fact) for fact, _ in batch]
+        await self._store.append(f"results:{self._session}", facts, self._ttl)
+
+    def _put_back(self, batch: list[_Waiting]) -> None:
+        """Keep a batch for the next `flush`: of the data only the latest that fit `WAITING_BYTES`."""
+        left = WAITING_BYTES
+        for fact, kept in reversed(batch):
+            left -= len(kept.data) if kept is not None else 0
+            if kept is None or left >= 0:
+                self._waiting.appendleft((fact, kept))
 
     async def learn(self) -> None:
-        """Learn what the session has read elsewhere. Raises StateUnavailable."""
+        """Load the labels of what the session has read at other replicas. Raises StateUnavailable."""
         if self.labels is not None:
             await self.labels.learn()
 
     async def fetch(self, handle: str) -> None:
-        """Take over a result that another replica has kept, where this one has none of that handle."""
+        """Copy a result that another replica has kept, unless this one has it."""
         if handle in self._results:
             return
         key = self._key(handle)
@@ -104,7 +131,7 @@ class SessionResults:
         await self._store.renew(self._ttl, key)
 
     async def look(self) -> None:
-        """Learn which results other replicas have kept or dropped."""
+        """Load the list of results, and forget those that another replica has dropped."""
         entries = await self._store.entries(f"results:{self._session}")
         facts = {fact.handle: fact for fact in map(_FACT.decode, entries)}
         for fact in facts.values():
@@ -114,7 +141,7 @@ class SessionResults:
         self._elsewhere = [fact for fact in facts.values() if not fact.gone and fact.created > oldest]
 
     def elsewhere(self) -> list[dict[str, Any]]:
-        """What a list says of results that only other replicas have, as of the last look."""
+        """Return the entries of `results.list` for results that only other replicas have, as of the last `look`."""
         return [
             {
                 "handle": fact.handle,

@@ -1,8 +1,8 @@
-"""What replicas share, as bytes under keys. Each key has a time to live; a store with keys seals what it keeps.
+"""The store that replicas share: bytes under keys that expire. A store on a server encrypts what it keeps.
 
-A key is `kind:owner:name`, where the kind says what the bytes are (`session`, `result`, `journal`, `approval`, …).
-All methods raise StateUnavailable when the store cannot be reached. Once entered, `listen` and `read` outlast that: they go
-on when the store is back.
+A key is `kind:owner:name`, where the kind says what the bytes are (`session`, `result`, `journal`, `grant`, …).
+All methods raise StateUnavailable when the store cannot be reached. A context of `listen` that was entered, and `read`, do
+not: they continue when the store is back.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 WAITING_MESSAGES = 1000
-"""Messages that wait for one listener; further ones are lost."""
+"""Messages that may wait for one listener; further ones are lost."""
 STREAM_MESSAGES = 10_000
-"""The latest messages that a stream keeps, about."""
+"""About how many of its latest messages a stream keeps."""
 
 
 class StateStore(Protocol):
     """One store. Times are seconds."""
 
     shared: bool
-    """Whether other processes see what is put here."""
+    """Whether other processes can read what is put."""
     problem: str | None
-    """That the store cannot be reached, and why; None while it can be."""
+    """Why the store cannot be reached, as a sentence; None while it can be."""
 
     async def get(self, *keys: str) -> list[bytes | None]:
         """Return the values of keys, in one exchange."""
@@ -34,11 +34,11 @@ class StateStore(Protocol):
         ...
 
     async def put_new(self, key: str, value: bytes, ttl: float) -> bool:
-        """Set a value where there is none; False where there is one: of many callers one gets True."""
+        """Set a value unless there is one: True for exactly one of several callers."""
         ...
 
     async def take(self, key: str) -> bytes | None:
-        """Return and delete a value: of many callers one gets it."""
+        """Return and delete a value: exactly one of several callers gets it."""
         ...
 
     async def delete(self, *keys: str) -> None:
@@ -74,15 +74,15 @@ class StateStore(Protocol):
         ...
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
-        """Take a lease, or renew one's own; False while another owner has it."""
+        """Acquire a lease, or renew the owner's; False while another owner has it."""
         ...
 
     async def release(self, key: str, owner: str) -> None:
-        """Give up one's own lease."""
+        """Release a lease, if this owner has it."""
         ...
 
     async def publish(self, channel: str, message: bytes) -> None:
-        """Send a message to all that listen now."""
+        """Send a message to all current listeners of a channel."""
         ...
 
     def listen(self, *channels: str) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, bytes]]]:
@@ -90,7 +90,7 @@ class StateStore(Protocol):
         ...
 
     async def send(self, stream: str, message: bytes, ttl: float) -> None:
-        """Add a message to a stream, which keeps it for readers that come later."""
+        """Add a message to a stream, which keeps it for later readers."""
         ...
 
     def read(self, stream: str) -> AsyncIterator[bytes]:

@@ -1,8 +1,8 @@
 """Journals in the store that replicas share: appended while a chain runs, read when it is resumed at any replica.
 
-An append does not hold up the chain, except before a call that must not be made twice: what is lost with a killed replica
-is then at most what may be repeated. It waits a moment for further records, since each append costs as much as a small
-call. All appends of one chain are made in order, by one task.
+A chain waits for its appends only before a call that must not be made twice, so a killed replica loses at most records of
+calls that may be repeated. An append waits a moment for further records, since each costs as much as a small call. One
+task at a time appends the records of a chain, in order.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from gatemini.state.store import StateStore
 logger = logging.getLogger(__name__)
 
 GATHER_SECONDS = 0.01
-"""How long records are gathered that nothing waits for."""
+"""How long records are gathered for one append, unless something waits for them."""
 
 
 class Written(msgspec.Struct, array_like=True):
-    """One append, and the replica that has made it."""
+    """One batch of records, the replica that has appended it, and when, in seconds since the epoch."""
 
     replica: str
     when: float
@@ -41,7 +41,7 @@ _WRITTEN = msgspec.msgpack.Decoder(Written)
 
 
 class SharedJournals:
-    """The journals of all sessions of one replica, in the store. `run` owns the tasks that write."""
+    """The journals of all sessions of one replica, in the store. `run` owns the tasks that append."""
 
     def __init__(self, store: StateStore, replica: str, alive: Callable[[str], Awaitable[bool]]) -> None:
         self.store = store
@@ -51,7 +51,7 @@ class SharedJournals:
         self._writing: set[SharedJournal] = set()
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Own the tasks that write until cancelled."""
+        """Own the tasks that append, until cancelled."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             try:
@@ -61,7 +61,7 @@ class SharedJournals:
                 self._tasks = None
 
     def write(self, journal: SharedJournal) -> None:
-        """Have a task write what waits in a journal."""
+        """Start a task that appends the records of a journal."""
         if self._tasks is not None:
             self._writing.add(journal)
             self._tasks.start_soon(self._write, journal)
@@ -75,7 +75,7 @@ class SharedJournals:
             self._writing.discard(journal)
 
     async def settled(self) -> None:
-        """Wait until the store has all that was written so far, as far as it can be reached."""
+        """Wait until all appends in progress have ended; those that fail are logged."""
         for journal in list(self._writing):
             await journal.written()
 
@@ -88,20 +88,21 @@ class SessionSharedJournals:
         self._session = session
 
     def file(self, chain: str, number: int = 0, length: int = 0) -> SharedJournal:
-        """Return where a chain is written."""
+        """Return the journal to write a chain to; `number` and `length` are those of a chain that is resumed."""
         return SharedJournal(self._journals, self._key(chain), chain, number, length)
 
     async def load(self, chain: str) -> Journal | None:
-        """Return the journal of a chain of this session that no replica runs; None where there is none.
+        """Return the journal of a chain of this session; None where there is none.
 
-        Raises ResumeRefused where a replica still runs it, or where it cannot be used.
+        Raises ResumeRefused where another replica still runs the chain, or where its journal is damaged. Raises
+        StateUnavailable.
         """
         entries = [_WRITTEN.decode(data) for data in await self._journals.store.entries(self._key(chain))]
         if not entries:
             return None
-        records, number, last = _in_force(entries)
-        runs = not isinstance(records[-1], Ended)
-        if runs and last.replica != self._journals.replica and await self._journals.alive(last.replica):
+        records, number, last = _valid_records(entries)
+        unfinished = not isinstance(records[-1], Ended)
+        if unfinished and last.replica != self._journals.replica and await self._journals.alive(last.replica):
             raise ResumeRefused(f"chain {chain} cannot be resumed: it is still running")
         try:
             journal, _ = journal_of(chain, records, last.when)
@@ -116,11 +117,11 @@ class SessionSharedJournals:
         return f"journal:{self._session}:{chain}"
 
 
-def _in_force(entries: list[Written]) -> tuple[list[Record], int, Written]:
-    """Return the records that count, how many batches they were in, and the last of these.
+def _valid_records(entries: list[Written]) -> tuple[list[Record], int, Written]:
+    """Return the records of the valid batches, the number of these batches, and the last of them.
 
-    After another replica has gone on with a chain, what the first one may still have written does not count; an append
-    that was repeated since its answer was lost counts once.
+    Once another replica has resumed a chain, later batches of the first replica are not valid. A batch that was appended
+    again, because the answer to the first append was lost, counts once.
     """
     records: list[Record] = []
     number, last = 0, entries[0]
@@ -130,14 +131,14 @@ def _in_force(entries: list[Written]) -> tuple[list[Record], int, Written]:
         if (written.replica != last.replica and not taken_over) or batch.number < number:
             continue
         if batch.number > number:
-            break  # what came after a gap was never relied on
+            break  # no chain waited for a batch after a gap
         records += batch.records
         number, last = number + 1, written
     return records, number, last
 
 
 def _is_urgent(record: Record) -> bool:
-    """Whether much is lost with a record: what became of a call that is not repeated, or that the chain can be resumed."""
+    """Whether a record must not wait: the outcome of a call that may not be repeated, or the end of a resumable chain."""
     match record:
         case Called():
             return record.sent and not record.repeatable
@@ -147,7 +148,7 @@ def _is_urgent(record: Record) -> bool:
 
 
 class SharedJournal:
-    """What is written of one chain. `number` counts its batches, `length` what the store has in its list."""
+    """The journal of one chain, for writing: it has `number` valid batches among the `length` entries of its list."""
 
     def __init__(self, journals: SharedJournals, key: str, chain: str, number: int, length: int) -> None:
         self._journals = journals
@@ -160,7 +161,7 @@ class SharedJournal:
         self._idle = anyio.Event()
         self._idle.set()
         self.urgent = anyio.Event()
-        """Set when something waits for what was put."""
+        """Set when something waits for the records that were put."""
         self._failed: StateUnavailable | None = None
         self._overtaken = self._dropped = False
 
@@ -170,7 +171,7 @@ class SharedJournal:
             self._records.append(record)
 
     def write(self) -> None:
-        """Append what was put, soon; a chain that has only begun needs no journal."""
+        """Append the records that were put, soon; a chain that has only begun needs no journal."""
         if not self._records or isinstance(self._records[-1], Begun):
             return
         if self._idle.is_set():
@@ -179,7 +180,7 @@ class SharedJournal:
             self.urgent.set()
 
     def _begin(self) -> None:
-        """Have a task append what there is when it is urgent, or has gathered for long enough."""
+        """Start a task that appends the records at once if they are urgent, else after `GATHER_SECONDS`."""
         self._idle, self.urgent = anyio.Event(), anyio.Event()
         self._journals.write(self)
 
@@ -197,12 +198,17 @@ class SharedJournal:
         self._waiting.append(msgspec.msgpack.encode(Written(self._journals.replica, time.time(), batch)))
 
     async def flush(self, *, sure: bool) -> None:
-        """Append what was put; `sure` waits until the store has it, and raises what keeps it from that."""
+        """Append the records that were put. With `sure`, wait until the store has them.
+
+        Raises StateUnavailable, and ResumeRefused where another replica has resumed the chain.
+        """
         self.write()
         if not sure:
             return
         await self.written()
-        if (self._waiting or self._records) and not self._overtaken:  # it failed before, or came meanwhile
+        if (
+            self._waiting or self._records
+        ) and not self._overtaken:  # an append failed, or records were put meanwhile
             self._begin()
             await self.written()
         if self._overtaken:
@@ -211,12 +217,12 @@ class SharedJournal:
             raise self._failed
 
     async def written(self) -> None:
-        """Wait until all that was put is written, as far as the store can be reached."""
+        """Wait until the append in progress has ended."""
         self.urgent.set()
         await self._idle.wait()
 
     async def append(self) -> None:
-        """Write what waits, in order."""
+        """Append all records that wait, in order. A failure is kept for `flush`."""
         idle = self._idle
         try:
             while not self._overtaken:
@@ -228,7 +234,7 @@ class SharedJournal:
                 del self._waiting[: len(batches)]
                 self._failed = None
                 if length != self._length + len(batches):
-                    await self._look()
+                    await self._check_overtaken()
                 self._length, self._stored = length, self._stored + len(batches)
         except StateUnavailable as error:
             if self._failed is None:
@@ -237,8 +243,8 @@ class SharedJournal:
         finally:
             idle.set()
 
-    async def _look(self) -> None:
-        """Find out what else is in the list: another replica may have taken the chain over while this one was paused."""
+    async def _check_overtaken(self) -> None:
+        """Check entries of other replicas: one may have resumed the chain while this one was paused."""
         for data in await self._journals.store.entries(self._key, self._length):
             written = _WRITTEN.decode(data)
             if written.replica == self._journals.replica:
@@ -248,6 +254,6 @@ class SharedJournal:
                 self._overtaken = True
 
     def drop(self) -> None:
-        """Write nothing any more."""
+        """Drop the records that wait and all later ones."""
         self._records.clear()
         self._dropped = True

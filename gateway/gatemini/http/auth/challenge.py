@@ -14,7 +14,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 class LoginRefused(Exception):
-    """The request has no login that counts, or not the scopes it needs."""
+    """The request has no valid login, or not the scopes it needs."""
 
     def __init__(self, status: int, error: str, description: str, *headers: tuple[bytes, bytes]) -> None:
         super().__init__(description)
@@ -24,20 +24,20 @@ class LoginRefused(Exception):
 
 
 def resource_url(config: HttpConfig, scope: Scope) -> str:
-    """The URL of the endpoint: as configured, else as this request names it."""
+    """Return the URL of the endpoint: as configured, else as this request names it."""
     if config.public_url:
         return config.public_url
     return f"{Request(scope).base_url}mcp"
 
 
 def metadata_url(resource: str) -> str:
-    """Where the metadata of a resource are (RFC 9728: the path is put behind the well-known one)."""
+    """Return the URL of the metadata of a resource: its path follows the well-known one (RFC 9728)."""
     parts = urlsplit(resource)
     return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}"
 
 
 def unauthorized(config: HttpConfig, scope: Scope, description: str, *, tried: bool = True) -> LoginRefused:
-    """401; `tried`: the request had a token."""
+    """Return the 401 answer; `tried`: the request had a token."""
     parts = [f'resource_metadata="{metadata_url(resource_url(config, scope))}"']
     required = config.auth.oauth.required_scopes if config.auth.oauth else ()
     if required:
@@ -48,7 +48,7 @@ def unauthorized(config: HttpConfig, scope: Scope, description: str, *, tried: b
 
 
 def insufficient_scope(config: HttpConfig, scope: Scope, missing: list[str]) -> LoginRefused:
-    """403 for a token without a scope that every request needs."""
+    """Return the 403 answer to a token without a scope that every request needs."""
     description = f"the token lacks the scope {' '.join(missing)}"
     parts = [
         'error="insufficient_scope"',
@@ -64,7 +64,7 @@ def _bearer(parts: list[str]) -> bytes:
 
 
 def metadata(config: HttpConfig, scope: Scope) -> dict[str, object] | None:
-    """The document about the protected resource; None where no login is needed."""
+    """Return the metadata of the protected resource; None where no login is needed."""
     if not config.has_auth:
         return None
     found: dict[str, object] = {

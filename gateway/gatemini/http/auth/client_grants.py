@@ -14,7 +14,7 @@ NOTHING = Grant(allow=((),))
 def grant_of(
     clients: Mapping[str, ClientGrant] | None, client: str, tools: tuple[str, ...] | None
 ) -> Grant | None:
-    """The limits of a client with a token that has `tools` (None: no limit of its own); None without any limit."""
+    """Return the limits of a client and its token, which may use `tools` (None: all); None where there is no limit."""
     found = [grant for pattern, grant in (clients or {}).items() if fnmatchcase(client, pattern)]
     if clients is not None and not found:
         return NOTHING

@@ -1,4 +1,4 @@
-"""Ask the issuer about a token (RFC 7662), at most once a second for each."""
+"""Token introspection by the issuer (RFC 7662), at most once a second for each token."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from gatemini.http.auth.issuer import Issuer, IssuerFailed
 from gatemini.http.auth.jwts import SKEW_SECONDS, TokenRefused
 
 ANSWER_SECONDS = 1.0
-"""How long an answer counts: a revoked token must not be taken for longer."""
+"""How long an answer is used: a revoked token must not be accepted for longer."""
 MOST_ANSWERS = 10_000
 
 
 class Introspection:
-    """The answers of one issuer."""
+    """The introspection endpoint of one issuer, and its answers."""
 
     def __init__(self, config: IntrospectionConfig, audience: str | None, issuer: Issuer) -> None:
         self._config = config
         self._audience = audience
         self._issuer = issuer
         self._answers: TTLCache[bytes, dict[str, Any]] = TTLCache(MOST_ANSWERS, ANSWER_SECONDS)
-        self._asking: dict[bytes, anyio.Event] = {}
+        self._requests: dict[bytes, anyio.Event] = {}
 
     async def claims(self, token: str) -> dict[str, Any]:
-        """What the issuer says of a token that counts. Raises TokenRefused."""
+        """Return the claims of a valid token. Raises TokenRefused."""
         key = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-        while (asking := self._asking.get(key)) is not None:
-            await asking.wait()
+        while (request := self._requests.get(key)) is not None:
+            await request.wait()
         found = self._answers.get(key)
         if found is None:
-            asking = self._asking[key] = anyio.Event()
+            request = self._requests[key] = anyio.Event()
             try:
                 form = {"token": token, "token_type_hint": "access_token"}
                 config = self._config
@@ -44,8 +44,8 @@ class Introspection:
             except IssuerFailed as error:
                 raise TokenRefused(str(error)) from error
             finally:
-                del self._asking[key]
-                asking.set()
+                del self._requests[key]
+                request.set()
         self._check(found)
         return found
 

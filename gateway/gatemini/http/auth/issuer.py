@@ -1,4 +1,4 @@
-"""Documents of an issuer, over an HTTP client of our own: bounded in size and time, without redirects."""
+"""Requests to an issuer of tokens: bounded in size and time, without redirects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OK = 200
 
 
 class IssuerFailed(Exception):
-    """The issuer does not answer, or not with what it should."""
+    """The issuer does not answer, or its answer is not valid."""
 
 
 class Issuer:
@@ -30,11 +30,11 @@ class Issuer:
         await self._client.aclose()
 
     async def get(self, url: str) -> dict[str, Any]:
-        """The JSON object at a URL. Raises IssuerFailed."""
+        """Return the JSON object at a URL. Raises IssuerFailed."""
         return await self._object("GET", url)
 
     async def post(self, url: str, form: dict[str, str], user: str, password: str) -> dict[str, Any]:
-        """The JSON object that answers a form, logged in with HTTP Basic. Raises IssuerFailed."""
+        """Return the JSON object that answers a form, sent with HTTP Basic authentication. Raises IssuerFailed."""
         return await self._object("POST", url, form, httpx2.BasicAuth(user, password))
 
     async def _object(
@@ -48,15 +48,15 @@ class Issuer:
             raise IssuerFailed(f"the issuer names an address that is none: {error}") from error
         try:
             with anyio.fail_after(TIMEOUT_SECONDS):
-                answer = await self._client.send(request, auth=auth, stream=True)
+                response = await self._client.send(request, auth=auth, stream=True)
                 try:
-                    if answer.status_code != OK:
-                        raise IssuerFailed(f"{_shown(request)} answered {answer.status_code}")
-                    body = await bounded_body(answer, MOST_BYTES)
+                    if response.status_code != OK:
+                        raise IssuerFailed(f"{_shown(request)} answered {response.status_code}")
+                    body = await bounded_body(response, MOST_BYTES)
                     if body is None:
                         raise IssuerFailed(f"{_shown(request)} answered more than {MOST_BYTES} bytes")
                 finally:
-                    await answer.aclose()
+                    await response.aclose()
             found = orjson.loads(body)
         except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, orjson.JSONDecodeError) as error:
             raise IssuerFailed(f"{_shown(request)}: {type(error).__name__}") from error
@@ -70,7 +70,7 @@ def _shown(request: httpx2.Request) -> str:
 
 
 def metadata_urls(issuer: str) -> list[str]:
-    """Where the metadata of an issuer may be (RFC 8414, OpenID Connect Discovery)."""
+    """Return the URLs at which an issuer may have its metadata (RFC 8414, OpenID Connect Discovery)."""
     parts = urlsplit(issuer)
     base, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     return [

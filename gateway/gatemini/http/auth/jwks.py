@@ -1,7 +1,7 @@
-"""The public keys of an issuer: fetched when needed, kept while they are young, used on while the issuer is down.
+"""The public keys of an issuer: fetched when needed, kept for some minutes, and for a day while the issuer is down.
 
-A token chooses its key by `kid`. An unknown `kid` may be a new key, or a
-forgery made to cause requests to the issuer, so these fetches are limited.
+A token names its key by `kid`. An unknown `kid` may be a new key, or a forgery that is to cause requests to the issuer, so
+these fetches are limited.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 FRESH_SECONDS = 600.0
 LAST_GOOD_SECONDS = 24 * 3600.0
-AGAIN_SECONDS = 60.0
+REFETCH_SECONDS = 60.0
 """Between two fetches for the same unknown kid."""
 FAILED_SECONDS = 10.0
 """Between two fetches while the issuer is down."""
@@ -45,12 +45,12 @@ class Jwks:
         self._fetched: float | None = None
         self._tried: float | None = None
         self._fetches: list[float] = []
-        self._unknown: TTLCache[str, bool] = TTLCache(MOST_UNKNOWN, AGAIN_SECONDS, timer=clock)
+        self._unknown: TTLCache[str, bool] = TTLCache(MOST_UNKNOWN, REFETCH_SECONDS, timer=clock)
         self._lock = anyio.Lock()
         self.problem: str | None = None
 
     async def keys(self, kid: str | None) -> list[Key]:
-        """The keys that a token with this kid (None: it names none) may be signed with. Raises IssuerFailed."""
+        """Return the keys that may have signed a token with this kid (None: it names none). Raises IssuerFailed."""
         if self._age() > FRESH_SECONDS:
             await self._fetch(lambda: self._age() > FRESH_SECONDS)
         if self._age() > LAST_GOOD_SECONDS:
@@ -71,7 +71,10 @@ class Jwks:
         return float("inf") if self._fetched is None else self._clock() - self._fetched
 
     async def _fetch(self, needed: Callable[[], bool]) -> None:
-        """Fetch the keys, unless another request has while this one waited, or it was done too often; after a failure the old ones stay."""
+        """Fetch the keys, unless another request did while this one waited, or the limits of fetches are reached.
+
+        A failure keeps the old keys.
+        """
         async with self._lock:
             now = self._clock()
             self._fetches = [at for at in self._fetches if at > now - 60]
@@ -116,7 +119,7 @@ class Jwks:
 
 
 def usable(key: Key) -> bool:
-    """Whether it is a public key for signatures; a symmetric key in a public document would let anybody sign."""
+    """Whether it is a public key for signatures: with a symmetric key in a public document anybody could sign."""
     if key.get("kty") not in ("RSA", "EC", "OKP") or key.get("use", "sig") != "sig":
         return False
     operations = key.get("key_ops", ["verify"])

@@ -1,4 +1,4 @@
-"""Check JWTs: signed by the issuer with an allowed algorithm, for this gateway, now."""
+"""Validate JWTs: signature, issuer, algorithm, audience and times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY_TYPES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
 class TokenRefused(Exception):
-    """The token does not count; the message says why, for the log."""
+    """The token is not valid; the message is the reason, for the log."""
 
 
 class Jwts:
@@ -32,7 +32,7 @@ class Jwts:
         self._keys = keys
 
     async def claims(self, token: str) -> dict[str, Any]:
-        """The claims of a token that counts. Raises TokenRefused."""
+        """Return the claims of a valid token. Raises TokenRefused."""
         header = self._header(token)
         kid = header.get("kid")
         try:

@@ -1,4 +1,4 @@
-"""The login of a request: which principal it is, what that may reach, and how long it counts."""
+"""The login of a request: its principal, what that may reach, and how long it is valid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gatemini.policy.principal import Principal, local
 logger = logging.getLogger(__name__)
 
 OWN_ISSUER = "gatemini"
-"""The issuer of tokens of the file."""
+"""The issuer of tokens in the token file."""
 NEVER = float("inf")
 
 _OF_ONE_TOKEN = frozenset(("exp", "iat", "nbf", "jti", "auth_time", "nonce", "at_hash"))
@@ -40,7 +40,7 @@ _OF_ONE_TOKEN = frozenset(("exp", "iat", "nbf", "jti", "auth_time", "nonce", "at
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a token that counts says. `expires` is in seconds since the epoch."""
+    """The content of a valid token. `expires` is in seconds since the epoch."""
 
     issuer: str
     subject: str
@@ -50,20 +50,20 @@ class Found:
     expires: float = NEVER
     entry: TokenEntry | None = None
     introspected: str | None = None
-    """The token itself, where only the issuer knows whether it still counts."""
+    """The token itself, where only the issuer knows whether it is still valid."""
     claims: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What it says of the client and the user, for rules of the policy."""
+    """Its claims about the client and the user, for rules of the policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A principal, and what the SDK compares of it; None where there is no authentication."""
+    """A principal, and the user that the SDK compares; None where there is no authentication."""
 
     principal: Principal
     user: AuthenticatedUser | None = None
     found: Found | None = None
     forwarded: bool = False
-    """Whether another replica has checked it, which has the connection and watches it."""
+    """Whether another replica has checked it, which has the connection and ends the request with the login."""
 
     @classmethod
     def of_forwarded(cls, principal: Principal) -> Login:
@@ -72,7 +72,7 @@ class Login:
 
 
 class Logins:
-    """Finds the login of each request, by the configuration as it is now."""
+    """The logins of all requests, under the current configuration."""
 
     def __init__(
         self,
@@ -84,9 +84,9 @@ class Logins:
         revoked: Set[str] = frozenset(),
         local_only: bool = True,
     ) -> None:
-        """`refused` gets the address and the reason of each login that is refused, `accepted` the id of the principal and the
-        token of each by an issuer. `revoked` grows by the ids of tokens that other replicas do not accept any more. Without `local_only` nobody is served
-        without a login, whatever a changed configuration says.
+        """`refused` is called with the address and the reason of each refused login, `accepted` with the principal's id and
+        the token of each login by an issuer. `revoked` grows by the ids of tokens that other replicas have as revoked.
+        Without `local_only` every request needs a login, also after the configuration has changed.
         """
         self._local_only = local_only
         self._revoked = revoked
@@ -102,19 +102,19 @@ class Logins:
         self._jwts: Jwts | None = None
         self._introspection: Introspection | None = None
         self._ended: set[str] = set()
-        """Tokens of which the issuer says that they count no more, while something is open for them."""
+        """Tokens that the issuer has ended while requests or streams are open for them."""
 
     async def close(self) -> None:
         await self._issuer.close()
 
     def problems(self) -> list[str]:
-        """Why logins that are configured cannot succeed."""
+        """Return why logins that are configured cannot succeed."""
         return [self._tokens.problem] if self._tokens is not None and self._tokens.problem else []
 
     # -- requests --------------------------------------------------------------------------------------
 
     async def login(self, scope: Scope, headers: Headers) -> Login:
-        """The login of a request. Raises LoginRefused."""
+        """Return the login of a request. Raises LoginRefused."""
         config = self._config()
         if any(name in ("access_token", "token") for name, _ in _query(scope)):
             text = "a token in the query is written into logs: send it as Authorization: Bearer"
@@ -150,11 +150,11 @@ class Logins:
         return login
 
     def gone(self, scope: Scope) -> LoginRefused:
-        """What a request gets whose login stopped counting while it was served."""
+        """Return the answer to a request whose login became invalid while it was served."""
         return unauthorized(self._config(), scope, "the token or what it may reach has changed")
 
     async def _find(self, token: str, config: HttpConfig) -> Found:
-        self._follow(config)
+        self._rebuild(config)
         if self._tokens is not None and token.startswith(PREFIX):
             entry = self._tokens.find(token)
             if entry is None or entry.id in self._revoked:
@@ -173,8 +173,8 @@ class Logins:
             return _of_claims(claims, issuer, _client(claims, "client_id"), token)
         raise TokenRefused("it has none of the forms that are configured")
 
-    def _follow(self, config: HttpConfig) -> None:
-        """Build the ways to log in anew where the configuration of them has changed."""
+    def _rebuild(self, config: HttpConfig) -> None:
+        """Rebuild the parts that check tokens after their configuration has changed."""
         auth = config.auth
         if auth == self._auth:
             return
@@ -190,14 +190,14 @@ class Logins:
     # -- what is open ------------------------------------------------------------------------------------
 
     def revoked(self) -> frozenset[str]:
-        """The ids of tokens that the file of this replica has as revoked."""
-        self._follow(self._config())
+        """Return the ids of revoked tokens in the file of this replica."""
+        self._rebuild(self._config())
         return self._tokens.revoked if self._tokens is not None else frozenset()
 
     async def renew(self, logins: Iterable[Login]) -> None:
-        """Ask the issuer again about tokens that something is open for."""
+        """Introspect the tokens of open requests and streams again."""
         config = self._config()
-        self._follow(config)
+        self._rebuild(config)
         found = [login.found for login in logins if login.found is not None]
         tokens = {each.introspected for each in found if each.introspected is not None}
         self._ended &= tokens
@@ -210,13 +210,13 @@ class Logins:
                 self._ended.add(token)
 
     def holds(self, login: Login) -> bool:
-        """Whether a login still counts as it did: not revoked, not expired, with the same grant."""
+        """Whether a login is still valid as it was: not revoked, not expired, with the same grant."""
         config, found = self._config(), login.found
         if login.forwarded:
             return True
         if found is None:
             return not config.has_auth
-        self._follow(config)
+        self._rebuild(config)
         if found.entry is not None:
             if self._tokens is None or not self._tokens.holds(found.entry) or found.entry.id in self._revoked:
                 return False
@@ -244,7 +244,7 @@ def _login(found: Found, clients: dict[str, ClientGrant] | None) -> Login:
 
 
 def _user(principal: Principal) -> AuthenticatedUser | None:
-    """What the SDK binds sessions and request states to; the token itself is kept nowhere."""
+    """Return the user that the SDK binds sessions and request states to; it does not have the token."""
     if not principal.id.startswith("["):
         return None  # it did not log in
     issuer, subject, client = json.loads(principal.id)
@@ -268,7 +268,7 @@ def _of_claims(claims: dict[str, Any], issuer: str, client: str, token: str | No
 
 
 def _client(claims: dict[str, Any], claim: str) -> str:
-    """The client's name, only ever from a claim about the client: users may choose their `sub`."""
+    """Return the client's name, from a claim about the client only: users may choose their `sub`."""
     for name in (claim, "client_id") if claim == "azp" else (claim,):
         value = claims.get(name)
         if isinstance(value, str) and value:

@@ -23,7 +23,7 @@ class Throttle:
         self._waiting: dict[str, int] = {}
 
     def seconds(self, address: str) -> float:
-        """How long the next refusal of this address waits."""
+        """Return how long the next refusal of this address waits."""
         over = self._failures.get(address, 0) - FREE_FAILURES
         return 0.0 if over <= 0 else min(FIRST_SECONDS * 2 ** min(over - 1, 10), MOST_SECONDS)
 

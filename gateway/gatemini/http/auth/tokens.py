@@ -31,7 +31,7 @@ _NO_HASH = hashlib.sha256(secrets.token_bytes(SECRET_BYTES)).hexdigest()
 
 
 class TokenEntry(Strict):
-    """One token, as the file has it."""
+    """One token in the file."""
 
     id: str = Field(pattern=r"^[0-9a-f]{12}$")
     client: str = Field(min_length=1, max_length=200)
@@ -41,7 +41,7 @@ class TokenEntry(Strict):
     revoked: datetime | None = None
     scopes: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
-    """Globs; only tools that one matches. None: no limit of its own."""
+    """Globs: only tools that one matches may be called. None: the token has no limit."""
 
     def holds(self, now: datetime) -> bool:
         return self.revoked is None and (self.expires is None or now < self.expires)
@@ -58,12 +58,12 @@ class TokenFile:
         self.path = path
         self._entries: dict[str, TokenEntry] = {}
         self._read: tuple[FileState, bool] | None = None
-        """The file that was read, and whether others could write it: `chmod` leaves its state as it was."""
+        """The file that was read, and whether others could write it, which a `chmod` changes without the state."""
         self.problem: str | None = None
-        """Why no token of the file counts, if none does."""
+        """Why no token of the file is valid; None where the file can be used."""
 
     def renew(self) -> None:
-        """Read the file if it is not the one that was read. A file that cannot be used has no tokens."""
+        """Read the file again if it has changed. A file that cannot be used has no tokens."""
         now = file_state(frozenset((self.path,))), others_may_write(self.path)
         if now == self._read:
             return
@@ -79,12 +79,12 @@ class TokenFile:
 
     @property
     def revoked(self) -> frozenset[str]:
-        """The ids of its revoked tokens."""
+        """The ids of revoked tokens."""
         self.renew()
         return frozenset(each.id for each in self._entries.values() if each.revoked is not None)
 
     def find(self, token: str) -> TokenEntry | None:
-        """The entry of a token that counts now."""
+        """Return the entry of a token that is valid now."""
         self.renew()
         entry = self._entries.get(token.removeprefix(PREFIX).partition("_")[0])
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
@@ -93,13 +93,13 @@ class TokenFile:
         return entry if same and entry is not None and entry.holds(datetime.now(UTC)) else None
 
     def holds(self, found: TokenEntry) -> bool:
-        """Whether a token that was found still counts, with the same limits."""
+        """Whether a token that was found is still valid, with the same limits."""
         self.renew()
         return self._entries.get(found.id) == found and found.holds(datetime.now(UTC))
 
 
 def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
-    """The entries of a file. Raises OSError or ConfigError."""
+    """Return the entries of a file. Raises OSError or ConfigError."""
     if others_may_write(path):
         raise ConfigError(f"{path} may be written by others: chmod go-w {path}")
     try:
@@ -116,7 +116,7 @@ def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
 def create(
     path: Path, client: str, scopes: tuple[str, ...], tools: tuple[str, ...] | None, lasting: timedelta | None
 ) -> tuple[str, TokenEntry]:
-    """Add a token to the file; returns the token, which is not kept, and its entry."""
+    """Add a token to the file; return the token, which is not kept, and its entry."""
     ident = secrets.token_hex(6)
     token = f"{PREFIX}{ident}_{secrets.token_urlsafe(SECRET_BYTES)}"
     now = datetime.now(UTC).replace(microsecond=0)
@@ -150,7 +150,7 @@ def revoke(path: Path, ident: str) -> list[TokenEntry]:
 
 @contextmanager
 def _changing(path: Path) -> Iterator[list[TokenEntry]]:
-    """The entries of a file, written back when the block ends; another command waits."""
+    """Lock a file, and write its entries back when the context ends; other commands wait meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_name(f".{path.name}.lock"), "w", opener=private_opener) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,1 +1,1 @@
-"""Connections, TLS, and from where and to which host requests may come."""
+"""Connections, TLS, and the checks of a request's address, Host and Origin."""

@@ -13,9 +13,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0
-"""How long the header of a request may take, from its first byte or the connection on."""
+"""How long the header of a request may take, from its first byte or from the connection's start."""
 UNREAD_SECONDS = 60.0
-"""How long a client may not read what is sent to it."""
+"""How long a client may go without reading what is sent to it."""
 REFUSED_SECONDS = 1.0
 """How long a refused connection stays open for its client to read the refusal."""
 REFUSAL = (
@@ -73,7 +73,7 @@ class BoundedConnection(H11Protocol):
             self._timer = self.loop.call_later(REFUSED_SECONDS, transport.close)
             return
         super().connection_made(OneWrite(transport, self.loop))  # type: ignore[arg-type]
-        self.limit_concurrency = None  # it was checked here
+        self.limit_concurrency = None  # it was checked above
         self._wait_for_header()
 
     def data_received(self, data: bytes) -> None:

@@ -10,7 +10,7 @@ OPEN = "serving without http.auth: every user and program of this machine can ca
 
 
 def check_exposure(config: HttpConfig, host: str) -> str | None:
-    """Return a warning about who can call, if there is one. Raises ConfigError where it would be open by mistake."""
+    """Return a warning where every program of this machine can call. Raises ConfigError where settings are missing."""
     if is_loopback(host):
         return None if config.has_auth else OPEN
     missing = []

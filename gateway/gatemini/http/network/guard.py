@@ -1,4 +1,4 @@
-"""Which requests are served at all, by Host, Origin and the address of the peer. Pure functions of the configuration.
+"""Check Host, Origin and the address of the peer of each request. Pure functions of the configuration.
 
 The SDK's own checks compare Host with its port, know no proxies and are off unless settings are given.
 """
@@ -25,7 +25,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_names(config: HttpConfig, listen_host: str) -> frozenset[str]:
-    """The host names that a request may name, lower case, IPv6 in brackets."""
+    """Return the host names that a request may name, in lower case, IPv6 in brackets."""
     if config.allowed_hosts:
         return frozenset(config.allowed_hosts)
     names = set(LOOPBACK_HOSTS) if is_loopback(listen_host) else set()
@@ -49,7 +49,7 @@ class Guard:
         self._only_proxies = config.tls is None and not is_loopback(listen_host)
 
     def host(self, headers: Mapping[str, str]) -> str:
-        """A page whose name an attacker rebinds to this machine sends the attacker's name."""
+        """Refuse other hosts: a page whose name an attacker rebinds to this machine sends the attacker's name."""
         named = headers.get("host", "")
         name = named if named.endswith("]") else named.rpartition(":")[0] or named
         if name.lower() in self._hosts:
@@ -57,7 +57,7 @@ class Guard:
         return f"Host: found {named or 'none'}, allowed are {', '.join(sorted(self._hosts))}"
 
     def origin(self, headers: Mapping[str, str]) -> str:
-        """Only browsers send an Origin, and only pages that are listed may call."""
+        """Refuse pages that are not listed: only browsers send an Origin."""
         origin = headers.get("origin")
         if origin is None or origin in self._origins:
             return ""
@@ -65,7 +65,7 @@ class Guard:
         return f"Origin: found {origin}, allowed are {allowed}"
 
     def peer(self, address: str | None) -> str:
-        """Without TLS of our own, tokens of a client that is not behind the proxy would cross the network in clear."""
+        """Refuse clients that are not behind a proxy, where this server has no TLS: tokens would cross the network in clear."""
         if not self._only_proxies or address is None:
             return ""
         if is_loopback(address) or trusted(address, self._proxies):

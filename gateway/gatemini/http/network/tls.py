@@ -1,4 +1,4 @@
-"""TLS of our own, with certificates that are read again when their files change."""
+"""TLS of this server, with certificates that are read again when their files change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class Tls:
-    """The context that new connections are made with."""
+    """The TLS context of new connections."""
 
     def __init__(self, config: TlsConfig, folder: Path) -> None:
         self._cert = folder / config.cert
@@ -32,7 +32,7 @@ class Tls:
             raise ConfigError(f"http.tls: {self._cert}: {error.strerror or error}") from error
 
     def renew(self) -> None:
-        """Use the files as they are now for new connections, if they changed and can be used."""
+        """Read changed files for new connections; files that cannot be used change nothing."""
         now = self._files()
         if now == self._read:
             return

@@ -1,4 +1,4 @@
-"""Which replica serves a request, for one that a balancer sends again: the second joins it, or goes on from its journal."""
+"""Claims of requests: a repeated request joins the first at the replica that claimed it, or resumes from its journal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gatemini.state.store import StateStore
 logger = logging.getLogger(__name__)
 
 GATHER_SECONDS = 0.05
-"""How long the end of a request may go unnoticed: meanwhile an equal one is answered from its journal."""
+"""How long the claims of answered requests are gathered; an equal request is answered from the journal meanwhile."""
 
 
 class Claim(msgspec.Struct, array_like=True):
@@ -26,7 +26,7 @@ class Claim(msgspec.Struct, array_like=True):
 
 
 class Claims:
-    """The requests that one replica serves, as others can find them."""
+    """The claims of one replica in the store."""
 
     def __init__(self, store: StateStore, replica: str) -> None:
         self._store = store
@@ -34,24 +34,26 @@ class Claims:
         self._released: list[str] = []
 
     async def take(self, key: Key, chain: str) -> Claim | None:
-        """Claim a request for this replica; return the claim of another one instead. Raises StateUnavailable."""
-        mine = msgspec.msgpack.encode(Claim(self._replica, chain))
-        if await self._store.put_new(_name(key), mine, JOIN_SECONDS):
+        """Claim a request for this replica; return the claim of another one if there is one. Raises StateUnavailable."""
+        claim = msgspec.msgpack.encode(Claim(self._replica, chain))
+        if await self._store.put_new(_name(key), claim, JOIN_SECONDS):
             return None
         [data] = await self._store.get(_name(key))
-        claim = None if data is None else msgspec.msgpack.decode(data, type=Claim)
-        if claim is not None and claim.replica != self._replica:
-            return claim
-        await self.take_over(key, chain)  # one of its own that has ended
+        found = None if data is None else msgspec.msgpack.decode(data, type=Claim)
+        if found is not None and found.replica != self._replica:
+            return found
+        await self.take_over(key, chain)  # this replica's own claim, of a request that has ended
         return None
 
     async def take_over(self, key: Key, chain: str) -> None:
-        """Claim a request whose replica does not serve it any more."""
-        mine = msgspec.msgpack.encode(Claim(self._replica, chain))
-        await self._store.put(_name(key), mine, JOIN_SECONDS)
+        """Replace the claim of a replica that does not serve the request any more. Raises StateUnavailable."""
+        if _name(key) in self._released:
+            self._released.remove(_name(key))  # the claim to delete is the earlier one
+        claim = msgspec.msgpack.encode(Claim(self._replica, chain))
+        await self._store.put(_name(key), claim, JOIN_SECONDS)
 
     async def release(self, key: Key) -> None:
-        """A request was answered: an equal one is a new one. Several are forgotten together."""
+        """Delete the claim of an answered request: an equal one is a new request. Several are deleted together."""
         self._released.append(_name(key))
         if len(self._released) > 1:
             return
@@ -60,7 +62,7 @@ class Claims:
         try:
             await self._store.delete(*released)
         except StateUnavailable:
-            logger.debug("claims of requests end by themselves")
+            logger.debug("claims of answered requests cannot be deleted and expire by themselves")
 
 
 def _name(key: Key) -> str:

@@ -1,33 +1,34 @@
-"""Requests that only one replica can serve: the one that got it sends it there, and passes the answer on as it comes."""
+"""Forward a request that only one replica can serve to that replica, and pass its answer to the client as it comes."""
 
 from __future__ import annotations
 
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 import anyio.abc
 import msgspec
-from anyio.streams.memory import MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from starlette.types import Message, Receive, Send
 
 from gatemini.errors import StateUnavailable
-from gatemini.http.replicas.post import Letter, Post
+from gatemini.http.replicas.peers import PeerMessage, Peers
 from gatemini.policy.principal import Principal
 
 logger = logging.getLogger(__name__)
 
 CHECK_SECONDS = 1.0
-"""Between two looks whether the other replica still lives."""
+"""Between two checks that the other replica is alive."""
 WAITING_PIECES = 10_000
 """Pieces of an answer that may wait for a client that reads slowly."""
 
-REQUEST, PIECE, GONE, NOT_HERE = "request", "piece", "gone", "not here"
+REQUEST, PIECE, GONE, NOT_IN_PROGRESS = "request", "piece", "gone", "not here"
 
 
 class Forwarded(msgspec.Struct, array_like=True):
-    """A request with its login, which was checked where it came in."""
+    """A request with its login, which the replica that received it has checked."""
 
     principal: Principal
     method: str
@@ -56,12 +57,12 @@ class Piece(msgspec.Struct, array_like=True):
         return {"type": "http.response.body", "body": self.body, "more_body": self.more}
 
 
-class NotHere(Exception):
-    """What another replica asks for is not going on here."""
+class NotInProgress(Exception):
+    """A forwarded request belongs to nothing that is in progress at this replica."""
 
 
 class OwnerLost(Exception):
-    """The replica that was answering is gone; its client has to ask again."""
+    """The rest of an answer cannot be received from the other replica; the client has to send its request again."""
 
 
 Serve = Callable[[Forwarded, Receive, Send], Awaitable[None]]
@@ -69,115 +70,128 @@ _Pieces = MemoryObjectSendStream[Piece | None]
 
 
 class Relay:
-    """Forwarded requests of one replica, in both directions. `serve` answers one here, or raises NotHere."""
+    """Forwarded requests of one replica, in both directions. `serve` answers one at this replica, or raises NotInProgress."""
 
-    def __init__(self, post: Post, serve: Serve) -> None:
-        self._post = post
+    def __init__(self, peers: Peers, serve: Serve) -> None:
+        self._peers = peers
         self._serve = serve
         self._tasks: anyio.abc.TaskGroup | None = None
         self._sent: dict[str, _Pieces] = {}
+        """Exchange that another replica answers → where its pieces go."""
         self._served: dict[str, anyio.Event] = {}
-        post.handlers |= {
-            REQUEST: self._requested,
-            PIECE: lambda letter: self._arrived(letter, msgspec.msgpack.decode(letter.data, type=Piece)),
-            NOT_HERE: lambda letter: self._arrived(letter, None),
-            GONE: self._given_up,
+        """Exchange that is answered for another replica → set when its client is gone."""
+        peers.handlers |= {
+            REQUEST: self._start_answer,
+            PIECE: lambda message: self._add_piece(message, msgspec.msgpack.decode(message.data, type=Piece)),
+            NOT_IN_PROGRESS: lambda message: self._add_piece(message, None),
+            GONE: self._client_gone,
         }
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Own the requests that others have sent until cancelled."""
+        """Own the answers to requests of other replicas until cancelled."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             task_status.started()
             await anyio.sleep_forever()
 
-    # -- requests that came in here -------------------------------------------------------------------
+    # -- requests that this replica forwards ------------------------------------------------------------
 
     async def forward(self, owner: str, request: Forwarded, send: Send) -> bool:
-        """Have another replica answer; False where it is gone, or has nothing to do with the request.
+        """Pass on the answer of another replica; False where that is gone, or has nothing the request belongs to.
 
-        Raises OwnerLost where it goes after the answer has begun. Cancelling it cancels the request there.
+        Raises StateUnavailable where the request could not be sent, OwnerLost where the rest of the answer is lost: serving
+        the request again would repeat its calls. Its cancellation cancels the request at the other replica, too.
         """
-        if owner == self._post.replica or not await self._post.alive(owner):
+        if owner == self._peers.replica or not await self._peers.alive(owner):
             return False
         exchange = secrets.token_hex(8)
         give, take = anyio.create_memory_object_stream[Piece | None](WAITING_PIECES)
         self._sent[exchange] = give
-        begun = over = False
+        answered: bool | None = None
         try:
-            await self._post.send(owner, REQUEST, exchange, msgspec.msgpack.encode(request))
-            while not over:
-                with anyio.move_on_after(CHECK_SECONDS) as wait:
-                    piece = await take.receive()
-                if wait.cancelled_caught:
-                    over = not await self._post.alive(owner)
-                    continue
-                if piece is None:
-                    over = True
-                    return False
-                begun, over = True, not piece.more
-                await send(piece.message)
-                if over:
-                    return True
+            with give, take:
+                await self._peers.send(owner, REQUEST, exchange, msgspec.msgpack.encode(request))
+                try:
+                    answered = await self._pass_pieces(owner, take, send)
+                except (StateUnavailable, anyio.EndOfStream) as error:
+                    raise OwnerLost(f"the answer of replica {owner} is lost: {error!r}") from error
+                return answered
         finally:
-            del self._sent[exchange]
-            give.close()
-            take.close()
-            if not over:
-                with anyio.move_on_after(CHECK_SECONDS, shield=True):
-                    await self._post.send(owner, GONE, exchange)
-        if begun:
-            raise OwnerLost(f"replica {owner} is gone")
-        return False
+            self._sent.pop(exchange, None)
+            if answered is None:
+                with anyio.move_on_after(CHECK_SECONDS, shield=True), suppress(StateUnavailable):
+                    await self._peers.send(owner, GONE, exchange)
 
-    def _arrived(self, letter: Letter, piece: Piece | None) -> None:
-        waiting = self._sent.get(letter.exchange)
-        if waiting is not None:
+    async def _pass_pieces(
+        self, owner: str, pieces: MemoryObjectReceiveStream[Piece | None], send: Send
+    ) -> bool:
+        """Send the client what arrives; False where nothing did. Raises OwnerLost, StateUnavailable, EndOfStream."""
+        begun = False
+        while True:
+            with anyio.move_on_after(CHECK_SECONDS) as wait:
+                piece = await pieces.receive()
+            if wait.cancelled_caught:
+                if await self._peers.alive(owner):
+                    continue
+                if begun:
+                    raise OwnerLost(f"replica {owner} is gone")
+                return False
+            if piece is None:
+                return False
+            begun = True
+            await send(piece.message)
+            if not piece.more:
+                return True
+
+    def _add_piece(self, message: PeerMessage, piece: Piece | None) -> None:
+        pieces = self._sent.get(message.exchange)
+        if pieces is not None:
             try:
-                waiting.send_nowait(piece)
+                pieces.send_nowait(piece)
             except anyio.WouldBlock:
-                logger.warning("an answer of another replica is cut: its client reads too slowly")
-                waiting.close()
+                logger.warning("an answer of another replica is cut off: its client reads too slowly")
+                del self._sent[message.exchange]
+                pieces.close()
 
-    # -- requests that came in elsewhere ---------------------------------------------------------------
+    # -- requests of other replicas ---------------------------------------------------------------------
 
-    def _requested(self, letter: Letter) -> None:
+    def _start_answer(self, message: PeerMessage) -> None:
         if self._tasks is not None:
-            self._tasks.start_soon(self._answer, letter)
+            self._tasks.start_soon(self._answer, message)
 
-    def _given_up(self, letter: Letter) -> None:
-        if letter.exchange in self._served:
-            self._served[letter.exchange].set()
+    def _client_gone(self, message: PeerMessage) -> None:
+        if message.exchange in self._served:
+            self._served[message.exchange].set()
 
-    async def _answer(self, letter: Letter) -> None:
-        gone = self._served[letter.exchange] = anyio.Event()
+    async def _answer(self, message: PeerMessage) -> None:
+        gone = self._served[message.exchange] = anyio.Event()
 
         async def receive() -> Message:
             await gone.wait()
             return {"type": "http.disconnect"}
 
-        async def send(message: Message) -> None:
-            piece = msgspec.msgpack.encode(Piece.of(message))
-            await self._post.send(letter.sender, PIECE, letter.exchange, piece)
+        async def send(part: Message) -> None:
+            piece = msgspec.msgpack.encode(Piece.of(part))
+            await self._peers.send(message.sender, PIECE, message.exchange, piece)
 
         async def watch() -> None:
             while not gone.is_set():
                 await anyio.sleep(CHECK_SECONDS)
-                if not await self._post.alive(letter.sender):
+                if not await self._peers.alive(message.sender):
                     gone.set()
 
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watch)
-                request = msgspec.msgpack.decode(letter.data, type=Forwarded)
+                request = msgspec.msgpack.decode(message.data, type=Forwarded)
                 try:
                     await self._serve(request, receive, send)
-                except NotHere:
-                    await self._post.send(letter.sender, NOT_HERE, letter.exchange)
+                except NotInProgress:
+                    await self._peers.send(message.sender, NOT_IN_PROGRESS, message.exchange)
                 tasks.cancel_scope.cancel()
         except* StateUnavailable:
             logger.warning("a request of another replica could not be answered: the store is gone")
         except* Exception:
             logger.exception("a request of another replica failed")
         finally:
-            del self._served[letter.exchange]
+            del self._served[message.exchange]

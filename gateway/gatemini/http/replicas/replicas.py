@@ -1,4 +1,4 @@
-"""What one HTTP server does as a replica of others: sessions that move, requests that belong elsewhere, shared journals."""
+"""One HTTP server as one of several replicas: shared sessions, results and journals, and forwarded requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import anyio.abc
 
 from gatemini.chain.replay.shared_journals import SessionSharedJournals, SharedJournals
 from gatemini.http.replicas.claims import Claims
-from gatemini.http.replicas.post import Post
+from gatemini.http.replicas.peers import Peers
 from gatemini.http.replicas.relay import Relay, Serve
 from gatemini.http.replicas.session_ids import SessionIds, new_replica
 from gatemini.http.replicas.shared_changes import SharedChanges
@@ -27,36 +27,36 @@ if TYPE_CHECKING:
     from gatemini.http.sessions import HttpSession, HttpSessions
 
 SETTLE_SECONDS = 5.0
-"""How long journals may take to reach the store at the end."""
+"""How long journals may take to reach the store when the server stops."""
 
 
 class Replicas:
-    """This replica and the others, by the store that they share."""
+    """The parts of this replica that communicate with the others over the store."""
 
     def __init__(self, app: App) -> None:
         self.name = new_replica()
         self._app = app
-        self.post = Post(app.state, self.name)
+        self.peers = Peers(app.state, self.name)
         self.claims = Claims(app.state, self.name)
-        self._journals = SharedJournals(app.state, self.name, self.post.alive)
+        self._journals = SharedJournals(app.state, self.name, self.peers.alive)
         self.console = SharedConsole(app.state, self.name, app.approvals, app.chain.redactor)
         self.sessions: SharedSessions | None = None
-        """Sessions of the handshake eras, where they move."""
+        """Sessions of the handshake eras; None where they stay at the replica that has opened them."""
         self.relay: Relay
 
     def connect(self, manager: SessionManager, sessions: HttpSessions, serve: Serve) -> None:
-        """Learn what this replica serves; `serve` answers a request that another one has forwarded."""
+        """Set what this replica serves; `serve` answers a request that another one has forwarded."""
         config, keys = self._app.loaded.config.http.sessions, self._app.loaded.state_keys
-        self.relay = Relay(self.post, serve)
+        self.relay = Relay(self.peers, serve)
         self._app.parking.share(self._app.state, self.name)
         if config.mode == "adopt":
             ids = SessionIds(self.name, keys)
             self.sessions = SharedSessions(self._app.state, ids, self.name, manager, sessions, config.idle)
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled: hear what others say, and answer what they ask."""
+        """Receive and apply what other replicas send and publish, until cancelled."""
         async with anyio.create_task_group() as tasks:
-            for part in (self._journals.run, self.relay.run, self.post.run):
+            for part in (self._journals.run, self.relay.run, self.peers.run):
                 await tasks.start(part)
             tasks.start_soon(SharedChanges(self._app.state, self.name, self._app.changes).run)
             tasks.start_soon(self.console.run)
@@ -64,30 +64,29 @@ class Replicas:
                 tasks.start_soon(self.sessions.run)
             task_status.started()
 
-    async def left(self, idle: Iterable[HttpSession]) -> None:
-        """Drop this replica's part of sessions that were not used here for long."""
+    async def drop_copies(self, idle: Iterable[HttpSession]) -> None:
+        """Drop this replica's copies of sessions that it has ended because they were idle."""
         for session in idle:
             if self.sessions is not None and session.ident:
                 await self.sessions.leave(session)
 
     async def leave(self) -> None:
-        """Have everything in the store, and say that this replica is gone."""
+        """Finish writing journals, and leave the replicas."""
         with anyio.move_on_after(SETTLE_SECONDS):
             await self._journals.settled()
-        await self.post.leave()
+        await self.peers.leave()
 
     def share(self, session: Session) -> None:
-        """Write through to the store what this session keeps, and find there what other replicas have kept of it."""
+        """Let a session keep its results, labels and journals in the store, where other replicas find them."""
         app, config = self._app, self._app.loaded.config
         most = None if config.state.blobs is not None else INLINE_BYTES
         results = SessionResults(app.state, session.id, session.results, config.results.idle, most)
         if session.reads is not None:
-            results.labels = SessionLabels(app.state, session.id, session.reads, self._flow)
+            results.labels = SessionLabels(app.state, session.id, session.reads, self._gathers_labels)
         session.results.replicas = results
         journals = SessionSharedJournals(self._journals, session.id)
         session.journals.new_file, session.journals.load = journals.file, journals.load
 
-    def _flow(self) -> bool:
-        """Whether labels of what sessions have read are gathered."""
+    def _gathers_labels(self) -> bool:
         door = self._app.chain.door
         return door is not None and door.flow.on

@@ -1,4 +1,4 @@
-"""Where a request is served: here, or at the replica that has what it belongs to."""
+"""Decide whether this replica serves a request, or the one that has what the request belongs to."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from gatemini.protocol.questions.shared_parking import waiting_replica
 logger = logging.getLogger(__name__)
 
 KEPT_HEADERS = frozenset({b"accept", b"content-type", b"last-event-id"})
-"""Forwarded with those of MCP; the login was checked already, and its token goes nowhere."""
+"""Forwarded with those of MCP. The token is not: its login was checked already."""
 
 
 class Routing:
-    """Decides for each request of one replica."""
+    """The routes of one replica's requests."""
 
     def __init__(self, claims: Claims, relay: Relay) -> None:
         self._claims = claims
         self._relay = relay
 
-    async def passed_on(self, call: Call, send: Send) -> bool:
-        """Whether a message was for another replica, which has answered it: an answer of the client."""
+    async def forward_answer(self, call: Call, send: Send) -> bool:
+        """Forward a client's answer to a question of another replica to that one; False for every other message.
+
+        Raises StateUnavailable or OwnerLost.
+        """
         owner = None if call.forwarded else waiting_replica(call.envelope.request_state, call.answers)
         return owner is not None and await self._relay.forward(owner, _forwarded(call), send)
 
-    async def here(
+    async def request_to_serve(
         self,
         call: Call,
         session: HttpSession,
@@ -42,12 +45,12 @@ class Routing:
         receive: Receive,
         send: Send,
     ) -> Receive | None:
-        """Return the request that is to be served here; None where another replica has answered it."""
+        """Return the request for this replica to serve; None where another one has answered it. Raises OwnerLost."""
         if call.forwarded:
             return receive
         exchange.elsewhere = True
         try:
-            if await self.passed_on(call, send):
+            if await self.forward_answer(call, send):
                 return None
             if key is None or call.envelope.method != "tools/call":
                 return receive
@@ -66,25 +69,25 @@ class Routing:
         if claim is not None:
             if await self._relay.forward(claim.replica, _forwarded(call), send):
                 return None
-            if await _has_begun(session, claim.chain):
+            if await _has_journal(session, claim.chain):
                 chain, receive = claim.chain, _with_body(receive, resuming(call.body, claim.chain))
             await self._claims.take_over(key, chain)
         session.planned[call.envelope.id] = chain
         exchange.claimed = True
         return receive
 
-    async def ended(self, exchange: Exchange, key: Key | None) -> None:
-        """A request has ended; one whose client was lost may be sent again, and goes on from its journal."""
+    async def release(self, exchange: Exchange, key: Key | None) -> None:
+        """Release the claim of a request that has ended, unless its client was lost: a repeated one resumes the chain."""
         if exchange.claimed and key is not None and exchange.chain is None:
             await self._claims.release(key)
 
 
-async def _has_begun(session: HttpSession, chain: str) -> bool:
+async def _has_journal(session: HttpSession, chain: str) -> bool:
     journals = session.session.journals
     try:
         await journals.reach(chain)
     except ResumeRefused:
-        return True  # the answer says why it cannot go on
+        return True  # resuming it answers with the reason
     return chain in journals.kept
 
 
@@ -100,8 +103,8 @@ def _forwarded(call: Call) -> Forwarded:
 def _with_body(receive: Receive, body: bytes) -> Receive:
     unread = [body]
 
-    async def changed() -> Message:
+    async def receive_changed() -> Message:
         message = await receive()
         return {**message, "body": unread.pop()} if unread else message
 
-    return changed
+    return receive_changed

@@ -1,4 +1,4 @@
-"""Ids of sessions that every replica recognises: `uuid.replica.mac`, with a MAC by the keys that replicas share."""
+"""Ids of sessions that every replica recognises: `uuid.replica.mac`, with a MAC under the keys that replicas share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def new_replica() -> str:
 
 
 class SessionIds:
-    """Makes ids with the first of the keys, and recognises those of any."""
+    """Ids with a MAC under the first of the keys; those under any of the keys are recognised."""
 
     def __init__(self, replica: str, keys: Sequence[str]) -> None:
         self._replica = replica

@@ -1,4 +1,4 @@
-"""Changes at one replica, announced to the clients of all: a client's stream of notifications is at one, its requests at any."""
+"""Changes at one replica, published to all: a client's stream of notifications may be at another than its requests."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ RETRY_SECONDS = 0.5
 
 
 class Change(msgspec.Struct, array_like=True, frozen=True):
-    """One change: the tools or the state of a backend, of all backends where it is None."""
+    """A change of the tools or of the state of one backend, or of all backends (None)."""
 
     kind: Kind
     backend: str | None
 
 
 class Announced(msgspec.Struct, array_like=True):
-    """Changes at one replica."""
+    """One message: the changes at one replica."""
 
     replica: str
     changes: list[Change]
 
 
 class SharedChanges:
-    """The changes of one replica and those of the others. Counts of calls are each replica's own, and not published."""
+    """The changes of one replica and of the others. Changes of its counts of calls are not published."""
 
     def __init__(self, store: StateStore, replica: str, changes: Changes) -> None:
         self._store = store
         self._replica = replica
         self._changes = changes
         self._new: dict[Change, None] = {}
-        self._some = anyio.Event()
-        self._repeating = False
+        self._pending = anyio.Event()
+        self._applying = False
 
     async def run(self) -> None:
-        """Publish changes, and repeat those of the others, until cancelled."""
-        self._changes.listen(self._note, "tools", "state")
+        """Publish changes, and notify this replica's clients of those of the others, until cancelled."""
+        self._changes.listen(self._add, "tools", "state")
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._publish)
                 tasks.start_soon(self._receive)
         finally:
-            self._changes.leave(self._note, "tools", "state")
+            self._changes.leave(self._add, "tools", "state")
 
-    def _note(self, kind: Kind, backend: str | None) -> None:
-        if not self._repeating:
+    def _add(self, kind: Kind, backend: str | None) -> None:
+        if not self._applying:
             self._new[Change(kind, backend)] = None
-            self._some.set()
+            self._pending.set()
 
     async def _publish(self) -> None:
         while True:
-            await self._some.wait()
+            await self._pending.wait()
             await anyio.sleep(GATHER_SECONDS)
-            self._some = anyio.Event()
+            self._pending = anyio.Event()
             new, self._new = list(self._new), {}
             try:
                 await self._store.publish(CHANNEL, msgspec.msgpack.encode(Announced(self._replica, new)))
             except StateUnavailable:
                 self._new = dict.fromkeys([*new, *self._new])
-                self._some.set()
+                self._pending.set()
                 await anyio.sleep(RETRY_SECONDS)
 
     async def _receive(self) -> None:
@@ -76,16 +76,16 @@ class SharedChanges:
                 async with self._store.listen(CHANNEL) as messages:
                     async for _, message in messages:
                         with suppress(msgspec.MsgspecError):  # of a replica of another version
-                            self._repeat(msgspec.msgpack.decode(message, type=Announced))
+                            self._apply(msgspec.msgpack.decode(message, type=Announced))
             except StateUnavailable:
                 await anyio.sleep(RETRY_SECONDS)
 
-    def _repeat(self, announced: Announced) -> None:
+    def _apply(self, announced: Announced) -> None:
         if announced.replica == self._replica:
             return
-        self._repeating = True
+        self._applying = True
         try:
             for change in announced.changes:
                 self._changes.tell(change.kind, change.backend)
         finally:
-            self._repeating = False
+            self._applying = False

@@ -1,8 +1,9 @@
-"""Commands of the terminal about approvals, answered for all replicas by the one that the terminal reaches."""
+"""Answer commands of the terminal about approvals for all replicas, at the one that the terminal reaches."""
 
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -17,19 +18,18 @@ from gatemini.state.store import StateStore
 
 CHANNEL = "console"
 LISTING_SECONDS = 0.3
-"""How long answers of other replicas are gathered: how many there are is not known."""
+"""How long answers of other replicas are gathered: how many replicas there are is not known."""
 DECIDING_SECONDS = 2.0
-"""How long the replica that has asked for an approval may take to answer."""
+"""How long the replica whose call waits for the approval may take to answer."""
 KEPT_SECONDS = 60.0
 RETRY_SECONDS = 0.5
 
 
-class Asked(msgspec.Struct, array_like=True):
-    """One command, as a replica asks the others."""
+class Command(msgspec.Struct, array_like=True):
+    """One command that `replica` publishes to the others; `answers` is the stream for their answers."""
 
     replica: str
     answers: str
-    """The stream for the answers."""
     control: str
     arguments: dict[str, Any]
 
@@ -42,33 +42,34 @@ class SharedConsole:
         self._approvals, self._redactor = approvals, redactor
 
     async def run(self) -> None:
-        """Until cancelled: answer what other replicas ask."""
+        """Answer the commands of other replicas until cancelled."""
         while True:
             try:
                 async with self._store.listen(CHANNEL) as messages:
                     async for _, message in messages:
-                        asked = msgspec.msgpack.decode(message, type=Asked)
-                        if asked.replica != self._replica:
-                            await self._reply(asked)
+                        with suppress(msgspec.MsgspecError):  # of a replica of another version
+                            await self._reply(msgspec.msgpack.decode(message, type=Command))
             except StateUnavailable:
                 await anyio.sleep(RETRY_SECONDS)
 
-    async def _reply(self, asked: Asked) -> None:
-        hello = Hello(gatemini=1, control=asked.control, arguments=asked.arguments)
+    async def _reply(self, command: Command) -> None:
+        if command.replica == self._replica:
+            return
+        hello = Hello(gatemini=1, control=command.control, arguments=command.arguments)
         if hello.control == console.LIST or self._knows(hello):
             found = await console.answer(self._approvals, self._redactor, hello)
-            await self._store.send(asked.answers, msgspec.msgpack.encode(found), KEPT_SECONDS)
+            await self._store.send(command.answers, msgspec.msgpack.encode(found), KEPT_SECONDS)
 
     async def answer(self, hello: Hello) -> dict[str, Any]:
         """Return the answer to one of these commands."""
-        here = self._knows(hello)
+        decides_own = self._knows(hello)  # looked up first: a decided approval is not known any more
         own = await console.answer(self._approvals, self._redactor, hello)
-        if here:
+        if decides_own:
             return own
         stream = f"answers:{secrets.token_hex(8)}"
-        asked = Asked(self._replica, stream, hello.control, hello.arguments)
+        command = Command(self._replica, stream, hello.control, hello.arguments)
         try:
-            await self._store.publish(CHANNEL, msgspec.msgpack.encode(asked))
+            await self._store.publish(CHANNEL, msgspec.msgpack.encode(command))
         except StateUnavailable:
             return own
         deciding = hello.control == console.DECIDE

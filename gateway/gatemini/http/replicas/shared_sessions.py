@@ -1,16 +1,16 @@
-"""Sessions of the handshake eras that move: any replica goes on with a session that another one has opened.
+"""Sessions of the handshake eras that move: any replica can serve a session that another one has opened.
 
 The store has the handshake of each session, and the requests that changed what its client is notified of. A replica that
-meets a session for the first time repeats them to a session of its own. What a client says to one replica and concerns
-the others goes to them over the bus.
+serves a session for the first time replays them into a copy of its own. Later messages of the client that concern the
+other replicas are published to them.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Literal
 
 import anyio
@@ -28,39 +28,42 @@ logger = logging.getLogger(__name__)
 
 CHANNEL = "sessions"
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
-REPEATED = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
-"""Requests that change the session: kept for replicas that meet it later, and repeated to those that have it."""
-PASSED_ON = frozenset({"notifications/cancelled", "notifications/roots/list_changed"})
-"""Notifications that concern whatever replica works for the session."""
+REPLAYED = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+"""Requests that change the session: kept for replicas that copy it later, and published to those that have a copy."""
+PUBLISHED = frozenset({"notifications/cancelled", "notifications/roots/list_changed"})
+"""Notifications that concern each replica that runs requests of the session."""
 RENEW_SHARE = 0.25
-"""After this share of its time to live a session that is used gets a new one."""
-HEAR_SECONDS = 5.0
-"""Bounds what one message costs; they are followed in order."""
-WAIT_SECONDS = 0.5
+"""Share of its time to live after which the time to live of a session in use is extended."""
+APPLY_SECONDS = 5.0
+"""How long one message may take to apply: the next one waits for it."""
+RETRY_SECONDS = 0.5
 """Between two attempts to reach the store again."""
 KEEP_SECONDS = 5.0
-"""How long the first answer of a session waits for a store that is away: other replicas are to know the session."""
+"""How long the first answer of a session waits for a store that cannot be reached, so that other replicas know the session."""
 
 
 class Handshake(msgspec.Struct, array_like=True):
-    """What another replica needs to go on with a session: to whom it belongs, and how it began."""
+    """What another replica needs to copy a session: the id of its principal, its own id, and its `initialize` request."""
 
     principal: str
     session: str
     initialize: bytes
 
 
-class News(msgspec.Struct, array_like=True):
-    """What the bus carries of a session: a message of its client, that it ended, or that its stream is elsewhere now."""
+Kind = Literal["said", "ended", "streams"]
+
+
+class SessionMessage(msgspec.Struct, array_like=True):
+    """One message about a session: its client sent `body`, it has ended, or its stream is at the sending replica now."""
 
     replica: str
     ident: str
-    kind: Literal["said", "ended", "streams"]
+    kind: Kind
     body: bytes = b""
 
 
 class SharedSessions:
-    """The sessions of one replica that others may go on with."""
+    """The sessions of one replica that others can serve, too."""
 
     def __init__(
         self,
@@ -77,14 +80,14 @@ class SharedSessions:
         self._manager = manager
         self._sessions = sessions
         self._ttl = idle
-        self._adopting: dict[str, anyio.Lock] = {}
+        self._locks: dict[str, anyio.Lock] = {}
         self._renewed: dict[str, float] = {}
 
     def new_id(self) -> str:
         return self._ids.new()
 
     async def keep(self, session: HttpSession, initialize: bytes) -> None:
-        """Let other replicas go on with a session that was opened here. Its client gets the id afterwards."""
+        """Store the handshake of a session that this replica has opened, before its client gets the id."""
         handshake = Handshake(session.key[0], session.session.id, initialize)
         data, until = msgspec.msgpack.encode(handshake), time.monotonic() + KEEP_SECONDS
         self._renewed[session.ident] = time.monotonic()
@@ -95,32 +98,38 @@ class SharedSessions:
                 if time.monotonic() > until:
                     logger.warning("a session is known to this replica only: %s", error.message)
                     return None
-                await anyio.sleep(WAIT_SECONDS)
+                await anyio.sleep(RETRY_SECONDS)
 
     async def renew(self, session: HttpSession) -> None:
-        """Keep a session that is in use, with what the store has of it."""
+        """Extend the time to live of a session in use."""
         now = time.monotonic()
         if now - self._renewed.get(session.ident, 0.0) > RENEW_SHARE * self._ttl:
             self._renewed[session.ident] = now
-            with _as_far_as_possible("a session may end at other replicas"):
+            with _without_store("a session may end at other replicas"):
                 await self._store.renew(self._ttl, _session(session.ident), _repeated(session.ident))
 
     async def adopt(
         self, ident: str, principal: Principal, user: AuthenticatedUser | None
     ) -> HttpSession | None:
-        """Go on with a session of this principal; None where there is none of that id. Raises TooManySessions."""
+        """Copy a session of this principal; None where there is none of that id. Raises TooManySessions."""
         if not self._ids.genuine(ident):
             return None
-        lock = self._adopting.setdefault(ident, anyio.Lock())
+        async with self._copying(ident):
+            found = self._sessions.of_id(ident, principal)
+            return found or await self._copy(ident, principal, user)
+
+    @asynccontextmanager
+    async def _copying(self, ident: str) -> AsyncIterator[None]:
+        """Hold the lock of one session, so that it is copied once and messages about it wait for the copy."""
+        lock = self._locks.setdefault(ident, anyio.Lock())
         try:
             async with lock:
-                found = self._sessions.of_id(ident, principal)
-                return found or await self._rebuilt(ident, principal, user)
+                yield
         finally:
-            if not lock.statistics().tasks_waiting:
-                self._adopting.pop(ident, None)
+            if not lock.locked():  # a task that waited for it has it already
+                self._locks.pop(ident, None)
 
-    async def _rebuilt(
+    async def _copy(
         self, ident: str, principal: Principal, user: AuthenticatedUser | None
     ) -> HttpSession | None:
         [data] = await self._store.get(_session(ident))
@@ -131,7 +140,7 @@ class SharedSessions:
             return None
         session = self._sessions.opened_by_handshake(principal, user, handshake.session)
         try:
-            if not await self._shaken_hands(session, ident, handshake.initialize):
+            if not await self._replay(session, ident, handshake.initialize):
                 self._sessions.end(session)
                 return None
         except BaseException:
@@ -141,76 +150,73 @@ class SharedSessions:
         self._sessions.named(session, ident)
         return session
 
-    async def _shaken_hands(self, session: HttpSession, ident: str, initialize: bytes) -> bool:
-        said = await self._store.entries(_repeated(ident))
+    async def _replay(self, session: HttpSession, ident: str, initialize: bytes) -> bool:
+        requests = await self._store.entries(_repeated(ident))
         status = await self._manager.inject(session.server, session.user, ident, initialize, opens=True)
         if status >= 400:
             logger.warning("a session of another replica was refused: %d", status)
             return False
-        for body in (INITIALIZED, *said):
+        for body in (INITIALIZED, *requests):
             await self._manager.inject(session.server, session.user, ident, body)
         return True
 
     async def note(self, session: HttpSession, method: object, body: bytes) -> None:
-        """Tell other replicas what a client has said, where it concerns them."""
-        if method not in REPEATED and method not in PASSED_ON:
+        """Publish a message of a client to the other replicas, where it concerns them."""
+        if method not in REPLAYED and method not in PUBLISHED:
             return
-        with _as_far_as_possible(f"other replicas do not know of {method}"):
-            if method in REPEATED:
+        with _without_store(f"other replicas do not know of {method}"):
+            if method in REPLAYED:
                 await self._store.append(_repeated(session.ident), [body], self._ttl)
             await self._publish(session.ident, "said", body)
 
     async def end(self, session: HttpSession) -> None:
-        """End a session everywhere, because its client has."""
+        """End the session at the other replicas, after its client has ended it."""
         self._renewed.pop(session.ident, None)
-        with _as_far_as_possible("a session goes on at other replicas"):
+        with _without_store("a session goes on at other replicas"):
             await self._store.delete(_session(session.ident), _repeated(session.ident))
             await self._publish(session.ident, "ended")
 
     async def leave(self, session: HttpSession) -> None:
-        """Drop this replica's part of a session that was not used here for long."""
+        """Drop this replica's copy of a session, which goes on in the store."""
         self._renewed.pop(session.ident, None)
         await self._manager.inject(session.server, session.user, session.ident, method="DELETE")
 
     async def streams(self, session: HttpSession) -> None:
-        """The client has opened its stream of notifications here; an earlier one at another replica ends."""
-        with _as_far_as_possible("a client may be notified twice"):
+        """End the stream of notifications at another replica, after the client has opened one at this replica."""
+        with _without_store("a client may be notified twice"):
             await self._publish(session.ident, "streams")
 
-    async def _publish(
-        self, ident: str, kind: Literal["said", "ended", "streams"], body: bytes = b""
-    ) -> None:
-        await self._store.publish(CHANNEL, msgspec.msgpack.encode(News(self._replica, ident, kind, body)))
+    async def _publish(self, ident: str, kind: Kind, body: bytes = b"") -> None:
+        message = SessionMessage(self._replica, ident, kind, body)
+        await self._store.publish(CHANNEL, msgspec.msgpack.encode(message))
 
     async def run(self) -> None:
-        """Until cancelled: repeat here what clients say to other replicas."""
+        """Apply the messages of other replicas to this replica's copies, until cancelled."""
         while True:
             try:
-                async with self._store.listen(CHANNEL) as news:
-                    async for _, message in news:
-                        with anyio.move_on_after(HEAR_SECONDS):
-                            await self._heard(message)
+                async with self._store.listen(CHANNEL) as messages:
+                    async for _, data in messages:
+                        with anyio.move_on_after(APPLY_SECONDS):
+                            await self._apply(data)
             except StateUnavailable:
-                await anyio.sleep(WAIT_SECONDS)
+                await anyio.sleep(RETRY_SECONDS)
 
-    async def _heard(self, message: bytes) -> None:
+    async def _apply(self, data: bytes) -> None:
         try:
-            news = msgspec.msgpack.decode(message, type=News)
+            message = msgspec.msgpack.decode(data, type=SessionMessage)
         except msgspec.MsgspecError as error:
-            logger.warning("what a replica of another version says cannot be read: %s", error)
+            logger.warning("a message of a replica of another version cannot be read: %s", error)
             return
-        if news.replica == self._replica:
+        if message.replica == self._replica:
             return
-        if (lock := self._adopting.get(news.ident)) is not None:
-            async with lock:
-                pass
-        session = self._sessions.named_by(news.ident)
+        async with self._copying(message.ident):
+            session = self._sessions.named_by(message.ident)
         if session is None:
             return
         try:
-            match news.kind:
+            match message.kind:
                 case "said":
-                    await self._manager.inject(session.server, session.user, news.ident, news.body)
+                    await self._manager.inject(session.server, session.user, message.ident, message.body)
                 case "streams":
                     if session.end_stream is not None:
                         session.end_stream()
@@ -218,7 +224,7 @@ class SharedSessions:
                     self._sessions.end(session)
                     await self.leave(session)
         except Exception:
-            logger.exception("what another replica says of a session could not be followed")
+            logger.exception("a message of another replica about a session could not be applied")
 
 
 def _session(ident: str) -> str:
@@ -230,8 +236,9 @@ def _repeated(ident: str) -> str:
 
 
 @contextmanager
-def _as_far_as_possible(otherwise: str) -> Iterator[None]:
+def _without_store(consequence: str) -> Iterator[None]:
+    """Go on without the store while it cannot be reached, and log what that leads to."""
     try:
         yield
     except StateUnavailable as error:
-        logger.warning("%s: %s", otherwise, error.message)
+        logger.warning("%s: %s", consequence, error.message)

@@ -1,6 +1,6 @@
-"""Grants that no call waits for, in the state store of several replicas: the call that they admit may reach any of them.
+"""Grants that no call waits for, in the store that replicas share: any replica may receive the call that they admit.
 
-Where an approval is decided while its call waits, the replica of that call uses the grant by itself.
+A grant that is given while its call waits is used by the replica of that call, and is not in the store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from gatemini.policy.approvals.subject import Subject
 from gatemini.state.store import StateStore
 
 SESSION_SECONDS = 3600.0
-"""How long a grant for a session is remembered: no replica knows when a session that the client names has ended."""
+"""How long a grant for a session is remembered: no replica knows when a session named by its client has ended."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -27,7 +28,7 @@ class SharedGrants:
         self._store = store
 
     async def use(self, subject: Subject) -> str | None:
-        """Return the id of the approval that admits this call, and use it up unless it is remembered.
+        """Return the id of the approval that admits this call, and delete its grant unless it is remembered.
 
         Raises StateUnavailable.
         """
@@ -36,7 +37,7 @@ class SharedGrants:
         return found.decode() if found is not None else None
 
     async def keep(self, approval: Approval, local: GrantStore) -> None:
-        """Move a grant from this replica's own to those of all; it stays here where the store cannot be reached."""
+        """Move a grant from the memory of this replica to the store; it stays in memory if the store cannot be reached."""
         subject, ident = approval.subject, approval.id.encode()
         remember = approval.ask.remember
         try:

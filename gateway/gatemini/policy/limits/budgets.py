@@ -15,23 +15,23 @@ MINUTE = 60.0
 
 @dataclass(slots=True)
 class Counts:
-    """What one session has called so far."""
+    """How often one session has called so far."""
 
     calls: int = 0
     writes: int = 0
     recent: deque[float] = field(default_factory=deque)
     """When the calls of the last minute were made, by the monotonic clock; kept where a budget needs it."""
     renewed: float = float("-inf")
-    """When the count that replicas share was given a new time to live."""
+    """When the time to live of the count in the store was renewed last."""
 
 
 class Budgets:
-    """The counts of all sessions. They outlive a change of the configuration."""
+    """The counts of all sessions. A change of the configuration keeps them."""
 
     def __init__(self) -> None:
         self.config = BudgetConfig()
         self.totals = False
-        """Whether a limit or a rule depends on what a session has called so far."""
+        """Whether a limit or a rule depends on the number of calls of a session."""
         self._sessions: dict[str, Counts] = {}
 
     def of(self, session: str) -> Counts:

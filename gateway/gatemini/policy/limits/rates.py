@@ -17,7 +17,7 @@ MOST_PRINCIPALS = 100_000
 
 @dataclass(slots=True)
 class _Level:
-    """What a principal may call at once; it grows by the limit each minute, up to the limit."""
+    """How many calls a principal could make at once at the time `at`; it grows by the limit each minute, up to it."""
 
     calls: float
     at: float
@@ -28,7 +28,7 @@ class CallRates:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # A principal that has not called for a minute has its whole limit again, as one that was never seen.
+        # A principal without a call for a minute has its whole limit again, like one that has no level.
         self._levels: TTLCache[str, _Level] = TTLCache(MOST_PRINCIPALS, 2 * MINUTE, timer=clock)
 
     def refusal(self, facts: CallFacts) -> Decision | None:

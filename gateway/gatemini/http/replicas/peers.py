@@ -1,4 +1,4 @@
-"""Messages from replica to replica: each reads a stream of its own, and says every second that it lives."""
+"""Messages between replicas: each reads an inbox of its own in the store, and renews a key there while it is alive."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gatemini.state.store import StateStore
 logger = logging.getLogger(__name__)
 
 ALIVE_SECONDS = 4.0
-"""A replica that has not said for so long that it lives counts as gone."""
+"""A replica whose key was not renewed for so long counts as gone."""
 RENEW_SECONDS = 1.0
 KEPT_SECONDS = 60.0
 """How long a message waits for a replica that does not read."""
 
 
-class Letter(msgspec.Struct, array_like=True):
-    """One message: what it is, the exchange it belongs to, its sender."""
+class PeerMessage(msgspec.Struct, array_like=True):
+    """One message: its kind, the id of the exchange it belongs to, the replica that sends it."""
 
     kind: str
     exchange: str
@@ -30,58 +30,58 @@ class Letter(msgspec.Struct, array_like=True):
     data: bytes = b""
 
 
-_LETTER = msgspec.msgpack.Decoder(Letter)
+_MESSAGE = msgspec.msgpack.Decoder(PeerMessage)
 
 
-class Post:
-    """The messages of one replica. `handlers` has what is called with those of each kind."""
+class Peers:
+    """The connection of one replica to the others. `handlers`: kind of message → function that takes it."""
 
     def __init__(self, store: StateStore, replica: str) -> None:
         self.replica = replica
-        self.handlers: dict[str, Callable[[Letter], None]] = {}
+        self.handlers: dict[str, Callable[[PeerMessage], None]] = {}
         self._store = store
         self._left = False
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled: read what others send, and say that this replica lives."""
+        """Read the inbox and renew the key of this replica, until cancelled."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._live)
+            tasks.start_soon(self._renew_key)
             task_status.started()
-            async for data in self._store.read(_stream(self.replica)):
+            async for data in self._store.read(_inbox(self.replica)):
                 try:
-                    letter = _LETTER.decode(data)
-                    if (handler := self.handlers.get(letter.kind)) is not None:
-                        handler(letter)
+                    message = _MESSAGE.decode(data)
+                    if (handler := self.handlers.get(message.kind)) is not None:
+                        handler(message)
                 except msgspec.MsgspecError as error:  # a replica of another version has sent it
                     logger.warning("a message of another replica cannot be read: %s", error)
 
-    async def _live(self) -> None:
+    async def _renew_key(self) -> None:
         while not self._left:
             try:
                 await self._store.put(_alive(self.replica), b"1", ALIVE_SECONDS)
             except StateUnavailable:
-                logger.debug("the store does not know that this replica lives")
+                logger.debug("the key that shows that this replica is alive cannot be renewed")
             await anyio.sleep(RENEW_SECONDS)
 
     async def leave(self) -> None:
-        """Say that this replica is gone, when it ends."""
+        """Delete the key of this replica when it ends."""
         self._left = True
         try:
             await self._store.delete(_alive(self.replica))
         except StateUnavailable:
-            logger.debug("other replicas find out by themselves that this one is gone")
+            logger.debug("the key of this replica cannot be deleted and expires by itself")
 
     async def send(self, to: str, kind: str, exchange: str, data: bytes = b"") -> None:
-        """Send a message. Raises StateUnavailable."""
-        letter = msgspec.msgpack.encode(Letter(kind, exchange, self.replica, data))
-        await self._store.send(_stream(to), letter, KEPT_SECONDS)
+        """Add a message to the inbox of another replica. Raises StateUnavailable."""
+        message = msgspec.msgpack.encode(PeerMessage(kind, exchange, self.replica, data))
+        await self._store.send(_inbox(to), message, KEPT_SECONDS)
 
     async def alive(self, replica: str) -> bool:
-        """Whether a replica lives. Raises StateUnavailable."""
+        """Whether a replica is alive. Raises StateUnavailable."""
         return replica == self.replica or (await self._store.get(_alive(replica)))[0] is not None
 
 
-def _stream(replica: str) -> str:
+def _inbox(replica: str) -> str:
     return f"to:{replica}"
 
 
