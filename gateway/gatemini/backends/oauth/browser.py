@@ -18,8 +18,9 @@ from gatemini.backends.oauth.clients import registered
 from gatemini.backends.oauth.discovery import Authority, Challenge
 from gatemini.backends.oauth.grants import begun, granted, parameters
 from gatemini.backends.oauth.record import Login
-from gatemini.backends.oauth.requests import OAuthError
+from gatemini.backends.oauth.requests import MOST_CODE, MOST_DESCRIPTION, OAuthError
 from gatemini.config.model.backend import BackendOAuth
+from gatemini.text.escape import one_line
 
 LOGIN_SECONDS = 600.0
 """How long a person may take."""
@@ -62,7 +63,10 @@ class Callback:
                     return
 
     def _take(self, target: str) -> tuple[str, str]:
-        parts = urlsplit(target)
+        try:
+            parts = urlsplit(target)
+        except ValueError:  # such as `//[`: any page in the browser may send it
+            return "400 Bad Request", "There is nothing here."
         if parts.path != PATH:
             return "404 Not Found", "There is nothing here."
         found = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -155,8 +159,8 @@ def _code(found: dict[str, str], authority: Authority) -> str:
     except OAuthFlowError as error:
         raise OAuthError(f"the answer is not from the issuer: {error}") from error
     if "error" in found:
-        said = " ".join(found.get("error_description", "").split())[:200]
-        code = found["error"][:60]
+        said = one_line(found.get("error_description", ""))[:MOST_DESCRIPTION]
+        code = one_line(found["error"])[:MOST_CODE]
         raise OAuthError(f"the login was refused: {code}{f': {said}' if said else ''}", code=code)
     if not found.get("code"):
         raise OAuthError("the issuer's answer has no code")

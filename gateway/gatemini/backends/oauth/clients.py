@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from mcp.client.auth.utils import issuers_match, should_use_client_metadata_url
@@ -117,7 +118,7 @@ def _assertion(client_id: str, pem: str, issuer: str) -> str:
     """A JWT that the client signs about itself (RFC 7523)."""
     try:
         key = load_pem_private_key(pem.encode(), None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise OAuthError("oauth.client_secret is no private key in PEM without a password") from error
     algorithm = "RS256"
     if isinstance(key, ec.EllipticCurvePrivateKey):
@@ -133,4 +134,9 @@ def _assertion(client_id: str, pem: str, issuer: str) -> str:
         "exp": now + ASSERTION_SECONDS,
         "jti": str(uuid.uuid4()),
     }
-    return jwt.encode(claims, key, algorithm)  # type: ignore[arg-type]
+    try:
+        return jwt.encode(claims, key, algorithm)  # type: ignore[arg-type]
+    except (jwt.PyJWTError, TypeError) as error:
+        raise OAuthError(
+            "oauth.client_secret is a private key of a kind that signs no token: RSA, EC or Ed25519"
+        ) from error

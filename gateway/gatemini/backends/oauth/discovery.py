@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
+import anyio
 import httpx2
 import msgspec
 from mcp.client.auth.utils import (
@@ -22,6 +23,8 @@ from pydantic import AnyHttpUrl, ValidationError
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, get, shown
 
 INSUFFICIENT_SCOPE = "insufficient_scope"
+DISCOVERY_SECONDS = 15.0
+"""For all requests together: a renewal that begins with them must end while its turn lasts (`vault.LOCK_SECONDS`)."""
 
 
 class Issuer(OAuthMetadata):
@@ -88,7 +91,17 @@ def challenge_of(response: httpx2.Response) -> Challenge:
 
 
 async def discover(url: str, challenge: Challenge) -> Authority:
-    """Find the authorization server of the backend at `url`. Raises OAuthError."""
+    """Find the authorization server of the backend at `url` within `DISCOVERY_SECONDS`. Raises OAuthError."""
+    try:
+        with anyio.fail_after(DISCOVERY_SECONDS):
+            return await _discovered(url, challenge)
+    except TimeoutError as error:
+        raise IssuerUnreachable(
+            f"the issuer of {shown(url)} was not found within {DISCOVERY_SECONDS:g} s"
+        ) from error
+
+
+async def _discovered(url: str, challenge: Challenge) -> Authority:
     protected = await _protected(url, challenge)
     resource = resource_url_from_server_url(url)
     if protected is None:  # as servers of the revision 2025-03-26: the backend's own origin is the issuer
@@ -106,7 +119,10 @@ async def discover(url: str, challenge: Challenge) -> Authority:
 
 async def _protected(url: str, challenge: Challenge) -> ProtectedResourceMetadata | None:
     """The backend's own metadata, where it has some."""
-    named = urljoin(url, challenge.metadata_url) if challenge.metadata_url else None
+    try:
+        named = urljoin(url, challenge.metadata_url) if challenge.metadata_url else None
+    except ValueError as error:
+        raise OAuthError("the server names an address of its metadata that is no URL") from error
     for place in build_protected_resource_metadata_discovery_urls(named, url):
         if _origin(place) != _origin(url):
             checked(place, url)

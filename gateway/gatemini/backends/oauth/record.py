@@ -16,6 +16,9 @@ RENEW_AT = 0.8
 """The part of its life after which a token is renewed while it still counts."""
 JITTER = 0.05
 """Replicas must not all renew at the same moment."""
+LONGEST_SECONDS = 100 * 365 * 24 * 3600.0
+"""The longest life of a token: `datetime` knows no year beyond 9999."""
+MOST_DIGITS = 20
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -100,7 +103,7 @@ class Kept(msgspec.Struct, frozen=True):
 def _expiry(seconds: object, now: float) -> float | None:
     """The end of a token's life; some issuers write the seconds as text."""
     if isinstance(seconds, str) and seconds.isdecimal():
-        seconds = int(seconds)
+        seconds = int(seconds[:MOST_DIGITS])
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
-        return now + float(seconds)
+        return now + float(min(seconds, LONGEST_SECONDS))
     return None

@@ -39,7 +39,11 @@ KEY_BYTES = 32
 
 MOST_BYTES = 1 << 20
 LOCK_SECONDS = 30.0
-"""How long another process may take to renew a login, before its turn is taken for lost."""
+"""How long another process may take to renew a login, before its turn is taken for lost.
+
+Longer than finding the issuer and one request to it: else two processes would send the same refresh token.
+"""
+RELEASE_SECONDS = 2.0
 POLL_SECONDS = 0.05
 KEPT_SECONDS = 400 * 24 * 3600.0
 """How long a shared store keeps a login that nobody renews."""
@@ -159,7 +163,8 @@ class StoreVault:
         try:
             yield
         finally:
-            with suppress(StateUnavailable):  # it ends by itself
+            # Shielded: without it, a cancelled caller would keep all others waiting until the lease ends by itself.
+            with suppress(StateUnavailable), anyio.move_on_after(RELEASE_SECONDS, shield=True):
                 await self._store.release(lease, owner)
 
 
@@ -194,7 +199,18 @@ def unseal(folder: Path, sealed: bytes, name: str) -> bytes:
 
 
 def _key(folder: Path, *, make: bool) -> bytes:
-    """The key; one is made where there is none yet: in the keychain if it works, else in a file."""
+    """The key; one is made where there is none yet. Raises ConfigError, OSError."""
+    found = _stored_key(folder, make=make)
+    if len(found) != KEY_BYTES:
+        raise ConfigError(
+            f"the key of the logins in {folder} has {len(found)} bytes, and needs {KEY_BYTES}",
+            hint="restore it, or remove that folder and log in again",
+        )
+    return found
+
+
+def _stored_key(folder: Path, *, make: bool) -> bytes:
+    """Read the key from the variable, the file or the keychain; make one in the keychain if it works, else in a file."""
     given = os.environ.get(VARIABLE)
     if given:
         if len(given) < LEAST_CHARACTERS:
