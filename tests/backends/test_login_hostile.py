@@ -12,6 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from fixtures.login_gate import gate
+from fixtures.realm import SECRET, Realm, realm_and_server, serving
+from fixtures.running import until
 from gatemini.backends.oauth import discovery
 from gatemini.backends.oauth.browser import Callback, callback
 from gatemini.backends.oauth.clients import proof
@@ -132,3 +135,24 @@ async def test_a_cancelled_renewal_gives_up_its_turn() -> None:
             scope.cancel()
             await anyio.lowlevel.checkpoint()
     assert await store.lease(f"login:turn:{WEB}", "another", 1.0)
+
+
+async def test_a_server_that_names_another_issuer_than_before_gets_no_secret_of_an_unattended_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
+    client = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET}
+    async with (
+        realm_and_server() as places,
+        serving(Realm) as (other,),
+        gate(tmp_path, places, **client) as there,
+    ):
+        assert "hello from there" in await there.call()
+        there.server.metadata = {"authorization_servers": [other.url]}
+        there.server.realm = other
+        assert f"its issuer is {other.url} now" in await there.call()
+        assert not other.asked("/token")
+        await there.log_in()
+        await until(lambda: there.state == "healthy")
+        assert "hello from there" in await there.call()

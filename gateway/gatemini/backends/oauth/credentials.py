@@ -18,7 +18,7 @@ import httpx2
 import msgspec
 from mcp.client.auth.utils import issuers_match, union_scopes
 
-from gatemini.backends.oauth.discovery import Challenge, challenge_of, discover
+from gatemini.backends.oauth.discovery import Authority, Challenge, challenge_of, discover
 from gatemini.backends.oauth.grants import exchanged, refreshed, unattended
 from gatemini.backends.oauth.interface import Hide, TokenSource
 from gatemini.backends.oauth.record import Kept, Login
@@ -223,7 +223,7 @@ class Credentials(TokenSource):
             elif self._exchanges:
                 await self._keep(Kept(await self._exchange(challenge)))
             elif self.oauth.flow in UNATTENDED:
-                authority = await discover(self.url, challenge)
+                authority = await self._same_issuer(challenge)
                 await self._keep(Kept(await unattended(self.oauth, authority, challenge, self._kept.login)))
             elif login is None:
                 raise await self.required(challenge, self._why)
@@ -233,11 +233,23 @@ class Credentials(TokenSource):
                 await self._forget_tokens(challenge, "its token has ended, and cannot be renewed")
                 raise await self.required(challenge, self._why)
             else:
-                authority = await discover(self.url, challenge)
-                if not issuers_match(authority.name, login.issuer):
-                    await self._forget_tokens(challenge, f"its issuer is {authority.name} now")
-                    raise await self.required(challenge, self._why)
+                await self._same_issuer(challenge)
                 await self._refresh(login, challenge)
+
+    async def _same_issuer(self, challenge: Challenge) -> Authority:
+        """Find the issuer. Raises BackendError for another one than before: it gets no secret unless a person agrees."""
+        authority = await discover(self.url, challenge)
+        known = self._kept.login
+        if known is None or issuers_match(authority.name, known.issuer):
+            return authority
+        why = f"its issuer is {authority.name} now"
+        if self._exchanges:
+            raise BackendProtocol(
+                f"{self.name}: {why}, not {known.issuer}",
+                hint=f"if that is right, run `gatemini logout {self.name}{self._for}` and call again",
+            )
+        await self._forget_tokens(challenge, why)
+        raise await self.required(challenge, self._why)
 
     @property
     def _is_unattended(self) -> bool:
@@ -256,7 +268,7 @@ class Credentials(TokenSource):
                 "an issuer could exchange"
             )
         self._hide(f"{self._shown}'s client", [subject])
-        authority = await discover(self.url, challenge)
+        authority = await self._same_issuer(challenge)
         return await exchanged(self.oauth, authority, challenge, self._kept.login, subject)
 
     async def _refresh(self, login: Login, challenge: Challenge) -> None:
