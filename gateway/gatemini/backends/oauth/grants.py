@@ -35,7 +35,6 @@ async def begun(
         resource=authority.resource,
         client=client,
         revocation_endpoint=authority.endpoint("revocation"),
-        serial=before.serial if before is not None else 0,
     )
 
 

@@ -49,8 +49,6 @@ class Login(msgspec.Struct, frozen=True):
     refresh_token: str | None = None
     scope: str | None = None
     revocation_endpoint: str | None = None
-    serial: int = 0
-    """Counts up with each token of this login."""
 
     def is_expired(self, now: float) -> bool:
         if self.expires is None:
@@ -79,7 +77,6 @@ class Login(msgspec.Struct, frozen=True):
             expires=_expiry(answer.get("expires_in"), now),
             refresh_token=refresh if isinstance(refresh, str) and refresh else self.refresh_token,
             scope=scope if isinstance(scope, str) else asked,
-            serial=self.serial + 1,
         )
 
     def without_tokens(self) -> Login:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import ipaddress
-import ssl
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 import httpx2
 import orjson
 
 from gatemini.bounded_body import bounded_body
 from gatemini.text.escape import one_line
+from gatemini.tls_context import tls_context
 
 TIMEOUT_SECONDS = 10.0
 MOST_BYTES = 1 << 20
@@ -122,10 +122,11 @@ def refused(url: str, status: int, body: Any, form: Mapping[str, str] | None = N
 
 async def _answer(method: str, url: str, **options: Any) -> tuple[int, Any]:
     headers = {"accept": "application/json", **options.pop("headers", {})}
+    tls = await anyio.to_thread.run_sync(tls_context)
     try:
         with anyio.fail_after(TIMEOUT_SECONDS):
             async with (
-                httpx2.AsyncClient(verify=_tls_context(), timeout=TIMEOUT_SECONDS) as client,
+                httpx2.AsyncClient(verify=tls, timeout=TIMEOUT_SECONDS) as client,
                 client.stream(method, url, headers=headers, **options) as response,
             ):
                 body = await bounded_body(response, MOST_BYTES)
@@ -137,9 +138,3 @@ async def _answer(method: str, url: str, **options: Any) -> tuple[int, Any]:
         return response.status_code, orjson.loads(body)
     except orjson.JSONDecodeError:
         return response.status_code, None
-
-
-@functools.cache
-def _tls_context() -> ssl.SSLContext:
-    """Cached, because reading the certificate store takes tens of milliseconds."""
-    return httpx2.create_ssl_context()
