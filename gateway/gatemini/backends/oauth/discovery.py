@@ -28,7 +28,7 @@ DISCOVERY_SECONDS = 15.0
 
 
 class Issuer(OAuthMetadata):
-    """The metadata of an authorization server; some have no page where persons log in, some have devices."""
+    """The metadata of an authorization server: the page to log in is optional, and device codes are known."""
 
     authorization_endpoint: AnyHttpUrl | None = None  # type: ignore[assignment]
     device_authorization_endpoint: AnyHttpUrl | None = None
@@ -43,7 +43,7 @@ class Challenge(msgspec.Struct, frozen=True):
 
     @property
     def wants_more(self) -> bool:
-        """Whether the token counts and lacks scopes."""
+        """Whether the token is valid and lacks scopes."""
         return self.error == INSUFFICIENT_SCOPE
 
 
@@ -61,7 +61,7 @@ class Authority:
     """The backend's own address."""
 
     def endpoint(self, name: str) -> str | None:
-        """One of its addresses. Raises OAuthError for one that tokens must not be sent to."""
+        """Return one of its addresses, None if it has none. Raises OAuthError for one that tokens must not be sent to."""
         found = getattr(self.issuer, f"{name}_endpoint")
         return None if found is None else checked(str(found), self.url)
 
@@ -70,7 +70,7 @@ class Authority:
         return checked(str(self.issuer.token_endpoint), self.url)
 
     def scope(self, configured: tuple[str, ...], challenge: Challenge, *, refreshable: bool) -> str | None:
-        """The scopes to ask for: configured ones, else those of the challenge, else those that the backend lists.
+        """Return the scopes to request: configured ones, else those of the challenge, else those that the backend lists.
 
         A challenge for more scopes adds to the configured ones.
         """
@@ -118,7 +118,7 @@ async def _discovered(url: str, challenge: Challenge) -> Authority:
 
 
 async def _protected(url: str, challenge: Challenge) -> ProtectedResourceMetadata | None:
-    """The backend's own metadata, where it has some."""
+    """Return the backend's own metadata, None if it has none."""
     try:
         named = urljoin(url, challenge.metadata_url) if challenge.metadata_url else None
     except ValueError as error:
@@ -138,7 +138,7 @@ async def _protected(url: str, challenge: Challenge) -> ProtectedResourceMetadat
 
 
 async def _issuer(url: str, name: str | None, expected: str) -> Issuer | None:
-    """The metadata of an issuer, which must name itself in them."""
+    """Return the metadata of an issuer, which must name the issuer as `expected`; None if it has none."""
     for place in build_oauth_authorization_server_metadata_discovery_urls(name, url):
         if name is not None:
             checked(place, url)
@@ -158,7 +158,7 @@ async def _issuer(url: str, name: str | None, expected: str) -> Issuer | None:
 
 
 def _default_issuer(base: str) -> Issuer:
-    """The addresses of an issuer without metadata, by the revision 2025-03-26."""
+    """Return the addresses of an issuer without metadata, by the revision 2025-03-26."""
     where = {"authorization": "authorize", "token": "token", "registration": "register"}
     places = {f"{name}_endpoint": f"{base}/{path}" for name, path in where.items()}
     return Issuer.model_validate({"issuer": base, **places})

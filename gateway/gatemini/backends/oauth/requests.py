@@ -42,7 +42,7 @@ class IssuerUnreachable(OAuthError):
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL is on this machine."""
+    """Whether a URL names this machine. Raises ValueError for text that is no URL."""
     host = (urlsplit(url).hostname or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -74,25 +74,25 @@ def checked(url: str, backend_url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """The address without what may be secret in it."""
+    """Return the address without user and query, which may be secret."""
     parts = urlsplit(url)
     return one_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
 
 async def get(url: str, headers: Mapping[str, str] | None = None) -> tuple[int, Any]:
-    """The status and the JSON value at an address, None where there is none."""
+    """Return the status and the JSON value at an address, None for a body that is no JSON."""
     return await _answer("GET", url, headers=dict(headers or {}))
 
 
 async def post_json(url: str, body: Mapping[str, Any]) -> tuple[int, Any]:
-    """The status and the JSON value that answers a JSON document."""
+    """Post a JSON document; return as `get` does."""
     return await _answer("POST", url, json=dict(body))
 
 
 async def post_form(
     url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The JSON object that answers a form, empty for none. Raises OAuthError, with the code that the server gave."""
+    """Post a form; return the JSON object of the answer, empty for any other. Raises OAuthError with the server's code."""
     status, body = await _answer("POST", url, data=dict(form), headers=dict(headers or {}))
     found = body if isinstance(body, dict) else {}
     if status >= 400 or found.get("error") is not None:
@@ -101,7 +101,7 @@ async def post_form(
 
 
 def refused(url: str, status: int, body: Any, form: Mapping[str, str] | None = None) -> OAuthError:
-    """The error of a refusal by a server; the values of the form that was sent are left out of its text."""
+    """Return the error for a refusal by a server. Values of the form that was sent are replaced in its text."""
     found = body if isinstance(body, dict) else {}
     secrets = [value for value in (form or {}).values() if len(value) >= SHORTEST_SECRET]
 
