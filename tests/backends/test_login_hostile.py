@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from pathlib import Path
 
 import anyio
@@ -19,10 +20,11 @@ from gatemini.backends.oauth import discovery
 from gatemini.backends.oauth.browser import Callback, callback
 from gatemini.backends.oauth.clients import proof
 from gatemini.backends.oauth.discovery import Challenge, discover
+from gatemini.backends.oauth.logins import Logins
 from gatemini.backends.oauth.record import Client, Kept, Login
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, refused
 from gatemini.backends.oauth.vault import FileVault, StoreVault, key_of
-from gatemini.config.model.backend import BackendOAuth
+from gatemini.config.model.backend import BackendConfig, BackendOAuth
 from gatemini.errors import ConfigError
 from gatemini.state.memory import MemoryStore
 
@@ -121,6 +123,19 @@ async def test_a_server_that_never_says_its_issuer_holds_up_no_turn(monkeypatch:
             else:
                 pytest.fail("a silent server has no issuer")
             tasks.cancel_scope.cancel()
+
+
+async def test_the_command_in_a_hint_has_a_principal_as_one_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    config = BackendConfig.model_validate({"name": "web", "url": BACKEND, "oauth": {"per_user": True}})
+    who = "ann'; reboot #"
+    credentials = Logins(lambda name, values: None, MemoryStore()).of(config, who)
+    assert credentials is not None
+    needed = await credentials.required(Challenge(), "it has none")
+    command = str(needed.hint).split("`")[1]
+    assert shlex.split(command) == ["gatemini", "login", "web", "--principal", who]
 
 
 async def test_a_cancelled_renewal_gives_up_its_turn() -> None:

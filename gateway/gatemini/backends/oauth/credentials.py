@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from shlex import quote
 
 import anyio
 import anyio.abc
@@ -67,7 +68,7 @@ class Credentials(TokenSource):
         self._subject = subject
         """Finds the token with which a principal has logged in to this gateway."""
         self._hidden_as = f"token of {self.name}{f' {self.key[-6:]}' if who else ''}"
-        self._option = f" --principal '{who}'" if who else ""
+        self._option = f" --principal {quote(who)}" if who else ""
         self._vault = vault
         self._hide = hide
         self._kept = Kept()
