@@ -97,8 +97,8 @@ class HttpLink(Link):
                 self._request_over = anyio.Event()
                 await self._request_over.wait()
 
-    async def _login_over(self, needed: LoginRequired) -> None:
-        """End the connection after the request that was refused, which has an error of its own: it was not run."""
+    async def _end_for_login(self, needed: LoginRequired) -> None:
+        """End the connection once the refused request has raised its own error, which says that it was not run."""
         self.end(needed)
 
     def _gone(self, *, sent: bool) -> BackendError:
@@ -123,7 +123,7 @@ class HttpLink(Link):
                     yield response
             except LoginRequired as needed:
                 if not needed.details.get("step_up"):
-                    self._tasks.start_soon(self._login_over, needed)
+                    self._tasks.start_soon(self._end_for_login, needed)
                 raise
             finally:
                 self._requests.discard(scope)
@@ -135,7 +135,7 @@ class HttpLink(Link):
     async def _authorized(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
     ) -> AsyncIterator[httpx2.Response]:
-        """Send a request with the token of the backend's login, again with another one where it is refused."""
+        """Send a request with the token of the backend's login, and again with another one if that is refused."""
         if self._login is None:
             async with self._response(method, url, headers, content) as response:
                 yield response
