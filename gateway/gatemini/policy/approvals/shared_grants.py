@@ -1,6 +1,6 @@
 """Grants that no call waits for, in the state store of several replicas: the call that they admit may reach any of them.
 
-Where an approval is decided while its call waits, the replica of that call uses the grant by itself.
+If an approval is decided while its call waits, the replica of that call uses the grant without the store.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SharedGrants:
         return found.decode() if found is not None else None
 
     async def keep(self, approval: Approval, local: GrantStore) -> None:
-        """Move a grant from this replica's own to those of all; it stays here where the store cannot be reached."""
+        """Move a grant of this replica to the store; it stays in `local` if the store cannot be reached."""
         subject, ident = approval.subject, approval.id.encode()
         remember = approval.ask.remember
         try:

@@ -1,7 +1,6 @@
 """Limits that are counted in the state store: budgets of clients, and over several replicas rates and budgets of sessions.
 
-The local counts go on beside them: they are what still holds when the store cannot be reached under
-`state.on_failure: degrade`.
+This process counts them as well: under `state.on_failure: degrade` its own counts apply while the store cannot be reached.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SESSION_SECONDS = MAX_SECONDS
 RENEW_SECONDS = 3600.0
 """How often their time to live is renewed."""
 WRITE = 1 << 32
-"""One counter has calls and, in its upper half, those that may change something."""
+"""What a call that may change something adds: such calls are counted in the upper half of the counter of all calls."""
 HINT = "try again later: the operator of this gateway must bring its state store back"
 
 
@@ -36,7 +35,7 @@ class SharedLimits:
         self.store, self.refuse = store, refuse
         self.shared = store.shared
         self.record: Callable[[CallFacts, Decision], None] = lambda facts, decision: None
-        """Gets what is refused because the store cannot be reached."""
+        """Called with each call that is refused because the store cannot be reached."""
         self._alone = MemoryStore()
         """Budgets of clients while the store cannot be reached."""
 
@@ -50,7 +49,7 @@ class SharedLimits:
             self.refused(facts, "its rule depends on the calls of the session", error)
 
     def refused(self, facts: CallFacts, needs: str, error: StateUnavailable | None = None) -> None:
-        """Raise CallUnchecked for a call that needs the store while it cannot be reached, unless local limits do."""
+        """Raise CallUnchecked for a call that needs the store while it cannot be reached; without `refuse` do nothing."""
         if self.refuse:
             problem = error.message if error is not None else self.store.problem
             self.record(facts, Decision("deny", "state.on_failure", f"{needs}, and {problem}"))
@@ -59,7 +58,7 @@ class SharedLimits:
             ) from error
 
     def degraded(self) -> str | None:
-        """Say that limits count for this replica alone, and why, while they do."""
+        """Return that limits are those of this replica alone, and why; None while the store can be reached."""
         if self.refuse or self.store.problem is None:
             return None
         return f"limits and approvals are those of this replica alone: {self.store.problem}"
@@ -74,7 +73,7 @@ class SharedLimits:
             return await self._client(self._alone, facts)
 
     async def _rates(self, facts: CallFacts, budgets: Budgets) -> Decision | None:
-        """Apply what a process alone counts by itself."""
+        """Apply the limits that a single process would count by itself."""
         grant, config = facts.who.grant, budgets.config
         if grant is not None and grant.calls_per_minute is not None:
             wait = await self.store.admit(f"rate:{_of_client(facts)}", grant.calls_per_minute, MINUTE)
@@ -107,7 +106,7 @@ class SharedLimits:
         return None
 
     async def _client(self, store: StateStore, facts: CallFacts) -> Decision | None:
-        """Apply the client's own budgets; those of one period have one count."""
+        """Apply the client's own budgets; budgets with the same period share a counter."""
         budgets = facts.who.grant.budgets if facts.who.grant is not None else ()
         amount = _amount(facts)
         for period in {budget.period for budget in budgets}:
@@ -121,7 +120,7 @@ class SharedLimits:
 
 
 def _over(budget: PeriodBudget, total: int, amount: int) -> str:
-    """Say why a call is one too many; empty where it is not."""
+    """Return why a call is one too many; empty if it is not."""
     within = f"within {budget.period:g} s of the first"
     if budget.calls is not None and total % WRITE > budget.calls:
         return f"the client has made its {budget.calls} calls {within}"
@@ -139,5 +138,5 @@ def _of_session(facts: CallFacts) -> str:
 
 
 def _of_client(facts: CallFacts) -> str:
-    """The principal as a key has it, which names nobody."""
+    """Return a principal's part of a key: a hash, so that the store holds no names."""
     return hashlib.sha256(facts.who.id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
