@@ -118,7 +118,7 @@ class App:
             own_session=own_session,
             logins=Logins(redactor.replace, state),
         )
-        self.sandbox = new_sandbox(config.sandbox)
+        self.sandbox, self.warmed = new_sandbox(config.sandbox), anyio.Event()
         self._sessions: list[Session] = []
         self._last_client: str | None = None
         self._began = config
@@ -244,7 +244,7 @@ class App:
         await self.pinning.read(self.loaded)
         self.set_composite_tools(self.loaded.config.composite_tools, self.loaded.faulty)
         self._start_backends()
-        group.start_soon(warm, self.sandbox)
+        group.start_soon(warm, self.sandbox, self.warmed)
         for owner in (self.indexing, self.pinning, self.embedding, self._housekeeping):
             group.start_soon(owner.run)
         group.start_soon(sweep_results)

@@ -15,7 +15,7 @@ import pytest
 
 from fixtures import container
 from fixtures.container import ROOT, Image, needs_namespaces
-from fixtures.daemons import MODERN
+from fixtures.daemons import MODERN, until
 from fixtures.http_gateway import result
 from fixtures.redis_server import redis_running
 from fixtures.replicas import free_port
@@ -140,7 +140,7 @@ def test_it_serves_as_its_user_with_nothing_but_its_volumes_writable(
 ) -> None:
     with replica(image, volumes, unused_port) as process:
         base = f"http://127.0.0.1:{unused_port}"
-        assert httpx2.get(f"{base}/readyz", trust_env=False).status_code == 200
+        until(lambda: httpx2.get(f"{base}/readyz", trust_env=False).status_code == 200, "it is ready")
         assert httpx2.post(f"{base}/mcp", json={}, headers=HEADERS, trust_env=False).status_code == 401
         found = result(
             chain(unused_port, "return (await clock.list_time_zones({})).timezones.length;", token)

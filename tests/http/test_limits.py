@@ -294,6 +294,15 @@ async def test_probes_answer_and_metrics_are_not_there(tmp_path: Path) -> None:
         }  # fmt: skip
 
 
+async def test_it_is_ready_once_its_sandbox_has_started(tmp_path: Path) -> None:
+    async with served(tmp_path) as gateway:
+        started, gateway.server.app.warmed = gateway.server.app.warmed, anyio.Event()
+        answer = await gateway.http.get(gateway.base + "/readyz")
+        assert (answer.status_code, answer.json()) == (503, {"status": "starting"})
+        gateway.server.app.warmed = started
+        assert (await gateway.http.get(gateway.base + "/readyz")).status_code == 200
+
+
 async def test_an_unknown_method_is_answered_as_json_and_ends_nothing(tmp_path: Path) -> None:
     async with served(tmp_path) as gateway:
         message, headers = gateway.modern("nothing/there")

@@ -16,6 +16,8 @@ import anyio
 import mcp.server.auth
 import mcp_types as types
 import pytest
+from mcp import Client
+from mcp.client.context import ClientRequestContext
 from mcp.server.auth.provider import TokenVerifier
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -30,11 +32,19 @@ from fixtures.daemons import LEGACY, MODERN
 from gatemini.http.network.connections import BoundedConnection
 from gatemini.http.serve import listening
 from gatemini.http.session_manager import SessionManager
+from gatemini.protocol.questions.named_requests import send_named
 
 pytestmark = pytest.mark.anyio
 
 LEGACY_VERSION = {"mcp-protocol-version": "2025-06-18"}
 MODERN_VERSION = {"mcp-protocol-version": "2026-07-28"}
+
+QUESTION = types.ElicitRequest.model_validate(
+    {
+        "method": "elicitation/create",
+        "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}},
+    }
+)
 
 
 class Plain:
@@ -64,15 +74,9 @@ class Plain:
             finally:
                 self.cancelled.set()
         if params.name == "ask":
-            question = types.ElicitRequest.model_validate(
-                {
-                    "method": "elicitation/create",
-                    "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}},
-                }
-            )
             try:
                 beside = ServerMessageMetadata(related_request_id=context.request_id)
-                await context.session.send_request(question, types.ElicitResult, metadata=beside)
+                await context.session.send_request(QUESTION, types.ElicitResult, metadata=beside)
             except (MCPError, NoBackChannelError) as refused:
                 self.asked = refused
         return types.CallToolResult(content=[])
@@ -161,6 +165,29 @@ async def test_the_manager_gives_a_new_session_an_id_of_ours_and_opens_it_withou
         assert (status, headers["mcp-session-id"]) == (200, "ours.1.x")
         assert await manager.inject(plain.server, None, "ours.1.x", method="DELETE") == 200
         assert (await send(manager, {"id": 3, "method": "tools/list"}, session))[0] == 404
+
+
+async def test_a_request_to_the_client_goes_out_under_an_id_of_ours() -> None:
+    asked: list[object] = []
+
+    async def agree(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append((context.request_id, params.message))
+        return types.ElicitResult(action="accept", content={})
+
+    async def ask(
+        context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        for in_call in (True, False):
+            given = await send_named(
+                context.session, QUESTION, types.ElicitResult, f"ours-{in_call}", in_call=in_call
+            )
+            assert given.action == "accept"
+        return types.CallToolResult(content=[])
+
+    server: Server[Any] = Server("asks", on_list_tools=Plain().list_tools, on_call_tool=ask)
+    async with Client(server, elicitation_callback=agree, mode="legacy") as client:
+        assert not (await client.call_tool("ask", {})).is_error
+    assert asked == [("ours-True", "?"), ("ours-False", "?")]
 
 
 async def test_asyncio_sends_without_delay_on_connections_of_our_socket() -> None:

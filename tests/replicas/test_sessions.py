@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import httpx2
 import pytest
 
@@ -75,6 +76,21 @@ async def test_only_genuine_ids_of_sessions_are_known_and_an_ended_one_ends_ever
     assert httpx2.delete(second, headers=session, trust_env=False).status_code == 200
     until(lambda: listed(first, session) == 404, "the session has ended at the other replica")
     assert listed(second, session) == 404
+
+
+async def test_a_session_that_begins_while_the_store_restarts_is_known_everywhere(tmp_path: Path) -> None:
+    with cluster(tmp_path) as found:
+        found.redis.stop()
+        async with anyio.create_task_group() as tasks:
+
+            async def back() -> None:
+                await anyio.sleep(1)
+                await anyio.to_thread.run_sync(found.redis.start)
+
+            tasks.start_soon(back)
+            session = await opened(found)
+        until(lambda: listed(found.replicas[1].url, session) != 503, "the store is reached again")
+        assert listed(found.replicas[1].url, session) == 200
 
 
 @pytest.mark.long

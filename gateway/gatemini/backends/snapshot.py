@@ -58,6 +58,8 @@ async def measure_memory(backends: Iterable[Backend]) -> None:
 def _sampled(backend: Backend, rss: int) -> None:
     """Take the measured resident bytes of a backend's processes, and warn or restart it."""
     verdict = backend.memory.sample(rss, anyio.current_time())
+    if backend.session is None:  # it is being restarted already
+        return
     text = f"it uses {rss >> 20} MB, max_memory_mb is {backend.config.max_memory_mb}"
     if verdict == "restart":
         backend.restart(text)

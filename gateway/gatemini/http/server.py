@@ -211,6 +211,8 @@ class HttpServer:
             return "draining"
         if self.app.state.problem is not None and self.app.loaded.config.state.on_failure == "refuse":
             return "the state store cannot be reached"
+        if not self.app.warmed.is_set():
+            return "starting"
         return ""
 
     def _metadata(self, request: Request) -> dict[str, object] | None:

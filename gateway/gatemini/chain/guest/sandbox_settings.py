@@ -31,12 +31,14 @@ def new_sandbox(config: SandboxConfig) -> Sandbox:
     )
 
 
-async def warm(sandbox: Sandbox) -> None:
-    """Prepare the sandbox before the first chain, which tries again if that fails."""
+async def warm(sandbox: Sandbox, done: anyio.Event) -> None:
+    """Prepare the sandbox before the first chain, which tries again if that fails; set `done` either way."""
     try:
         await anyio.to_thread.run_sync(sandbox.warm, abandon_on_cancel=True)
     except SandboxError as exc:
         logger.warning("the sandbox is not ready: %s", exc)
+    finally:
+        done.set()
 
 
 def open_chains(config: SandboxConfig) -> int:

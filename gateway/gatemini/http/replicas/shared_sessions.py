@@ -37,7 +37,9 @@ RENEW_SHARE = 0.25
 HEAR_SECONDS = 5.0
 """Bounds what one message costs; they are followed in order."""
 WAIT_SECONDS = 0.5
-"""Between two attempts to reach the bus again."""
+"""Between two attempts to reach the store again."""
+KEEP_SECONDS = 5.0
+"""How long the first answer of a session waits for a store that is away: other replicas are to know the session."""
 
 
 class Handshake(msgspec.Struct, array_like=True):
@@ -82,11 +84,18 @@ class SharedSessions:
         return self._ids.new()
 
     async def keep(self, session: HttpSession, initialize: bytes) -> None:
-        """Let other replicas go on with a session that was opened here."""
+        """Let other replicas go on with a session that was opened here. Its client gets the id afterwards."""
         handshake = Handshake(session.key[0], session.session.id, initialize)
+        data, until = msgspec.msgpack.encode(handshake), time.monotonic() + KEEP_SECONDS
         self._renewed[session.ident] = time.monotonic()
-        with _as_far_as_possible("a session is known to this replica only"):
-            await self._store.put(_session(session.ident), msgspec.msgpack.encode(handshake), self._ttl)
+        while True:
+            try:
+                return await self._store.put(_session(session.ident), data, self._ttl)
+            except StateUnavailable as error:
+                if time.monotonic() > until:
+                    logger.warning("a session is known to this replica only: %s", error.message)
+                    return None
+                await anyio.sleep(WAIT_SECONDS)
 
     async def renew(self, session: HttpSession) -> None:
         """Keep a session that is in use, with what the store has of it."""
