@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import shlex
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -12,10 +13,11 @@ import anyio.lowlevel
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from mcp_types import ElicitResult
 
 from fixtures.login_gate import gate
-from fixtures.realm import SECRET, Realm, realm_and_server, serving
-from fixtures.running import until
+from fixtures.realm import SECRET, Realm, realm_and_server, serving, visit
+from fixtures.running import client_of, until
 from gatemini.backends.oauth import discovery
 from gatemini.backends.oauth.browser import Callback, callback
 from gatemini.backends.oauth.clients import proof
@@ -171,3 +173,22 @@ async def test_a_server_that_names_another_issuer_than_before_gets_no_secret_of_
         await there.log_in()
         await until(lambda: there.state == "healthy")
         assert "hello from there" in await there.call()
+
+
+async def test_a_call_whose_login_cannot_be_stored_names_the_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/state")
+    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
+
+    async def answer_url(context: Any, params: Any) -> ElicitResult:
+        assert (await visit(params.url)).status_code == 200
+        return ElicitResult(action="accept")
+
+    async with realm_and_server() as places, gate(tmp_path, places) as there:
+        async with client_of(there.app, elicitation_callback=answer_url) as connected:
+            code = "return await web.echo({ text: 'hello' });"
+            result = await connected.call_tool("call_tool_chain", {"code": code})
+        assert "gatemini login web" in result.content[0].text  # type: ignore[union-attr]
+    assert "Not a directory" in caplog.text

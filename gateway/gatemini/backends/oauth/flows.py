@@ -19,7 +19,7 @@ from gatemini.backends.oauth.interface import TokenSource
 from gatemini.backends.oauth.record import Login
 from gatemini.backends.oauth.requests import OAuthError
 from gatemini.config.model.backend import UNATTENDED
-from gatemini.errors import LoginRequired
+from gatemini.errors import GateminiError, LoginRequired
 
 ELICIT, COMPLETE = "elicitation/create", "notifications/elicitation/complete"
 
@@ -95,7 +95,7 @@ async def ask_by_url(login: TokenSource, caller: Caller) -> bool:
     async def flow() -> None:
         try:
             made.append(await log_in(credentials, person))
-        except OAuthError as error:
+        except (OAuthError, GateminiError, OSError) as error:  # OSError: the login cannot be stored
             logger.info("%s: %s", credentials.name, error)
         finally:
             person.has_page.set()
