@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.http_gateway import served, text
 from fixtures.issuer import AUDIENCE, issuer
-from fixtures.realm import SECRET, realm_and_server
+from fixtures.realm import SECRET, Realm, realm_and_server, serving
 
 pytestmark = pytest.mark.anyio
 CODE = "return await web.echo({ text: 'hello ' + 'from there' });"
@@ -39,3 +39,23 @@ async def test_each_client_s_token_is_exchanged_for_one_of_the_backend(
             again = await there.chain(CODE, headers={"Authorization": f"Bearer {given['ann']}"})
             assert "hello from there" in text(again)
             assert len(realm.subjects) == 2
+
+
+async def test_a_server_that_names_another_issuer_than_before_gets_no_token_of_a_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
+    oauth = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET, "exchange": "jwt"}
+    async with issuer() as ours, realm_and_server() as (_, server), serving(Realm) as (other,):
+        http: dict[str, Any] = {"public_url": AUDIENCE, "auth": {"oauth": {"issuer": ours.url}}}
+        backends = {"web": {"url": server.url, "oauth": oauth}}
+        async with served(tmp_path / "gateway", backends, http=http) as there:
+            headers = {"Authorization": f"Bearer {ours.token(sub='ann')}"}
+            assert "hello from there" in text(await there.chain(CODE, headers=headers))
+            server.metadata = {"authorization_servers": [other.url]}
+            server.realm = other
+            refused = text(await there.chain(CODE, headers=headers))
+            assert f"its issuer is {other.url} now" in refused
+            assert "gatemini logout web --principal" in refused
+    assert not other.asked("/token")

@@ -52,7 +52,7 @@ class Call:
     admit: Admit | None = None
     """Called with the tool of a fallback before it is called; raises PolicyError."""
     checks: tuple[Check, ...] = ()
-    """Called with a backend and its tool as it lists it now, right before the call is sent; raises PolicyError."""
+    """Called right before the call is sent, with the backend's name and the tool as listed now; raise PolicyError."""
 
 
 async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcome:

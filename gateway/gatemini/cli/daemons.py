@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STOP_MARGIN_SECONDS = 60.0
 """Beyond `client_drain_timeout`, what stopping the backends may take."""
 DRAIN_SECONDS = 30.0
-"""The least that open calls are given: a daemon that still starts does not know its configuration."""
+"""The least time for open calls to finish: a daemon that still starts does not know its configuration."""
 FOLLOW_SECONDS = 0.2
 
 
@@ -181,7 +181,7 @@ def _next_daemon(place: Place, config: Path | None, before: dict[str, Any] | Non
         try:
             answer = ask_daemon(place, "status", environ=environ)
         except DaemonRefused:
-            answer = None  # it ended while it was asked
+            answer = None  # it ended during the request
         if answer and answer["state"] == "serving" and answer["pid"] != (before and before["pid"]):
             return answer
         time.sleep(FOLLOW_SECONDS / 4)
@@ -221,7 +221,10 @@ def logs(
 
 
 def _log_of(place: Place) -> str:
-    """The log that the daemon writes; without one, the last that it wrote: its own file, or the one that names."""
+    """Return the path of the daemon's log; without a daemon, that of the last one.
+
+    That is its own file, or the configured one, which the own file names.
+    """
     try:
         answer = ask_daemon(place, "status")
     except DaemonRefused:
@@ -237,7 +240,7 @@ def _log_of(place: Place) -> str:
 
 
 def _more(path: Path, at: int, inode: int) -> tuple[int, int]:
-    """Print what was written since; from the beginning where the file was cut or is a new one."""
+    """Print what was written since; the whole file if it was truncated or replaced. Return position and inode."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             facts = os.fstat(file.fileno())

@@ -44,6 +44,7 @@ def doctor(*, fix: bool, config: Path | None, as_json: bool) -> int:
 
 
 def _remedy(finding: Finding) -> str:
+    """Return a line with what to do, or what `--fix` has done; empty for nothing."""
     if finding.fixed:
         return f"\n→ done: {finding.mend}"
     mark = " (--fix)" if finding.fix is not None else ""

@@ -1,4 +1,4 @@
-"""`gatemini login BACKEND | --all` and `logout BACKEND`: logins to backends that want one."""
+"""`gatemini login BACKEND | --all` and `logout BACKEND`: logins to backends with `oauth`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.errors import BackendNotFound, GateminiError, InvalidRequest, LoginRequired
+from gatemini.text.escape import visible
 
 if TYPE_CHECKING:
     from gatemini.backends.oauth.credentials import Credentials
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from gatemini.config.model.schema import BackendConfig
 
 MOST_LOGINS = 2
-"""A server may want another login once it has seen the first one: more scopes, or another issuer."""
+"""A server may refuse the first login and ask for another one: with more scopes, or of another issuer."""
 TRY_SECONDS = 60.0
 """How long connecting may take, before and after the login."""
 
@@ -43,7 +44,8 @@ class Terminal:
             Thread(target=open_page, args=(url,), daemon=True).start()
 
     def show_code(self, code: DeviceCode) -> None:
-        shell.note(f"open {code.page} in any browser and confirm the code {code.code}; or open:")
+        confirm = visible(code.code)  # the issuer's text: an escape sequence would reach the terminal
+        shell.note(f"open {code.page} in any browser and confirm the code {confirm}; or open:")
         shell.say(code.url)
         sys.stdout.flush()
 
@@ -90,7 +92,7 @@ def login(
 
 
 def logout(*, backend: str, principal: str, config: Path | None, as_json: bool) -> int:
-    """Forget the login to a backend, and give its tokens back where the issuer takes them."""
+    """Forget the login to a backend, and revoke its tokens if the issuer offers that."""
 
     async def one(config: BackendConfig, logins: Logins) -> dict[str, Any]:
         from gatemini.backends.oauth.grants import revoked
@@ -118,7 +120,7 @@ def _each(
     one: Callable[[BackendConfig, Logins], Awaitable[dict[str, Any]]],
     principal: str,
 ) -> list[dict[str, Any]]:
-    """One after another: a person has one browser."""
+    """Apply `one` to each backend, one after another: a person has one browser."""
     import anyio
 
     from gatemini.backends.oauth.logins import Logins
@@ -133,7 +135,7 @@ def _each(
 
 
 async def _log_in(config: BackendConfig, logins: Logins, person: Terminal, *, again: bool) -> dict[str, Any]:
-    """Connect, so that the backend says what it wants; log in if it refuses, or `again`; connect once more."""
+    """Connect, to get the backend's challenge; log in if it refuses, or if `again`; connect once more."""
     from gatemini.backends.oauth.flows import log_in
     from gatemini.backends.oauth.requests import OAuthError
 
@@ -154,7 +156,7 @@ async def _log_in(config: BackendConfig, logins: Logins, person: Terminal, *, ag
 
 
 async def _tools(config: BackendConfig, logins: Logins) -> int | None:
-    """How many tools the backend lists with the login that is stored; None where it wants another one."""
+    """Return how many tools the backend lists with the stored login, None if it refuses that."""
     import anyio
 
     from gatemini.backends.manager import Manager
@@ -193,7 +195,7 @@ def _loaded(config: Path | None) -> Loaded:
 
 
 def _of(loaded: Loaded, name: str) -> BackendConfig:
-    """The configuration of one backend. Raises BackendNotFound."""
+    """Return the configuration of a backend. Raises BackendNotFound."""
     from gatemini.backends.calls.failures import no_backend
 
     found = loaded.config.backends.get(name)

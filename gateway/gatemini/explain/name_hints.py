@@ -25,6 +25,8 @@ _MEMBER_CALL = re.compile(r"(?<![\w$.])([A-Za-z_$][\w$]*)\s*(?:\.\s*([\w$]+)|\[\
 _IMPORTED = re.compile(r"""^(?:cannot import|could not load module) ['"](.+?)['"]""")
 _REQUIRED = re.compile(r"""\brequire\s*\(\s*['"`]([^'"`]+)['"`]""")
 _HANDLE = re.compile(r"res_[0-9a-z]{4,}")
+_CALLS: Final = frozenset({"call", "calltool", "invoke", "run", "execute"})
+"""Names that code guesses for a function which calls a tool, in small letters without underscores."""
 _SANDBOX: Final = "Code runs in a sandbox without network, files and processes"
 
 
@@ -201,13 +203,7 @@ def member_of_a_global(error: ErrorFacts, context: HintContext) -> str | None:
                 return f'a backend is never a promise: write `await __backends["{name}"].call("then", {{…}})` for its tool then'
             return f"{owner} is a backend, not a promise: call one of its tools, `await {owner}.tool({{…}})`"
         if owner in MEMBERS and member not in MEMBERS[owner][0].split(", "):
-            if owner == "gatemini" and member.replace("_", "").lower() in (
-                "call",
-                "calltool",
-                "invoke",
-                "run",
-                "execute",
-            ):
+            if owner == "gatemini" and member.replace("_", "").lower() in _CALLS:
                 return SUBSTITUTES["callTool"]
             known, also = MEMBERS[owner]
             return f"{owner} has {known}" + (f"; {also}" if also else "")

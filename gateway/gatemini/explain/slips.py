@@ -52,8 +52,8 @@ def slips(program: ProgramFacts, text: str, context: HintContext) -> list[str]:
                 *_numbers(code),
                 *_sorted_as_text(code, text),
                 *_tools(code, context),
-                *_tests(code),
-                *_of_nothing(code, text),
+                *_wrong_conditions(code),
+                *_objects_and_empty_lists(code, text),
             ]
         )
     )
@@ -117,8 +117,8 @@ def _tools(code: str, context: HintContext) -> Iterator[str]:
             yield said
 
 
-def _tests(code: str) -> Iterator[str]:
-    """`orders.filter((o) => o.status = "open")`, and the status of a settled promise."""
+def _wrong_conditions(code: str) -> Iterator[str]:
+    """Note an assignment as a test, `orders.filter((o) => o.status = "open")`, and a wrong status of a settled promise."""
     for found in islice(_ASSIGNED.finditer(code), MOST_LOOKED_AT):
         yield f"`{found[2]} = …` in .{found[1]} (line {place(code, found.start())[0]}) assigns: write `{found[2]} === …`"
     settled = _SETTLED.search(code) if "Promise.allSettled(" in code else None
@@ -127,8 +127,8 @@ def _tests(code: str) -> Iterator[str]:
         yield f'the status of a settled promise is "fulfilled" or "rejected", never "{settled[1]}" (line {line})'
 
 
-def _of_nothing(code: str, text: str) -> Iterator[str]:
-    """Objects written as text, and what calculating with an empty list gives."""
+def _objects_and_empty_lists(code: str, text: str) -> Iterator[str]:
+    """Note objects that were written as text, and numbers calculated from an empty list."""
     if "[object Object]" in text[:MOST_VALUE]:
         yield 'the value holds "[object Object]": an object was written as text; write JSON.stringify(…) around it'
     if "null" not in text[:MOST_VALUE]:
@@ -139,7 +139,7 @@ def _of_nothing(code: str, text: str) -> Iterator[str]:
 
 
 def swallowed(code: str, failed: Sequence[tuple[str, str]]) -> list[str]:
-    """A note on failed calls, (tool, error) each, whose errors an empty `catch` has taken."""
+    """Note failed calls, (tool, error) each, if the code has an empty `catch`."""
     if not failed or _EMPTY_CATCH.search(code[:SEARCHED]) is None:
         return []
     tool, error = failed[0]

@@ -15,18 +15,18 @@ from gatemini.text.escape import visible
 
 Form = Literal["text", "json"]
 
-_OF_BACKENDS = ("gatemini.backends.", "gatemini.app")
+_BACKEND_LOGGERS = ("gatemini.backends.", "gatemini.app")
 """Loggers whose first argument is the name of a backend."""
 
 
 def backend_of(record: logging.LogRecord) -> str | None:
     """Return the backend that a record is about, if it is about one."""
     about = record.args[0] if isinstance(record.args, tuple) and record.args else None
-    return about if isinstance(about, str) and record.name.startswith(_OF_BACKENDS) else None
+    return about if isinstance(about, str) and record.name.startswith(_BACKEND_LOGGERS) else None
 
 
 class EventFormat(logging.Formatter):
-    """Names time, level, logger and message, and session, chain, backend and code of the error where there are any."""
+    """Formats time, level, logger and message, and session, chain, backend and the error's code if there are any."""
 
     def __init__(self, redactor: Redactor, form: Form) -> None:
         super().__init__()

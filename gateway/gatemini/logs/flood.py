@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 LINES = 500
 SECONDS = 5.0
-"""A source that logs more than `LINES` lines within so long is silent for the rest of that time."""
+"""Of each source, at most `LINES` lines are written in a window of `SECONDS`."""
 
 
 class Flood:
@@ -19,12 +19,12 @@ class Flood:
         self._end = 0.0
 
     def takes(self, source: str) -> bool:
-        """Whether a line of this source may be written now. `dropped` is to be read first."""
+        """Count a line of this source; return whether it may be written. `dropped` must be called first."""
         count = self._counts[source] = self._counts.get(source, 0) + 1
         return count <= LINES
 
     def dropped(self, *, closing: bool = False) -> Iterator[tuple[str, int]]:
-        """At the end of a window, or at the end of the log: each source that logged too much, and how much."""
+        """At the end of a window, or of the log (`closing`), yield each source with how many lines it has lost."""
         now = self._clock()
         if now < self._end and not closing:
             return

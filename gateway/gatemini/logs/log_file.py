@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogFile(logging.Handler):
-    """Writes each event as one line, of each source at most as many as `Flood` takes."""
+    """Writes each event as one line, as far as `Flood` takes it."""
 
     def __init__(self, file: RotatingFile) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class LogFile(logging.Handler):
                 self.file.append(self.format(record))
 
     def reopen(self) -> None:
-        """Go on in the file that has the name now."""
+        """Open the path again, which may name another file now."""
         self.acquire()
         try:
             self.file.reopen()
@@ -70,7 +70,7 @@ class GatewayLog:
         own: RotatingFile | None = None,
         level: logging.Filter | None = None,
     ) -> None:
-        """`own` is the file of a process that has one whatever its configuration says; `level` filters each record."""
+        """`own` is a file that the process writes until `follow` names another; `level` filters each record."""
         self._redactor = redactor
         self._streams = streams
         self._level = level
@@ -87,7 +87,7 @@ class GatewayLog:
         return self.file.file.path if self.file is not None else None
 
     def follow(self, config: LogConfig) -> None:
-        """Log as the configuration says. Where its file cannot be written, the log says so and stays where it is."""
+        """Log as the configuration says. If its file cannot be written, log that and keep the present one."""
         path = log_path(config)
         if path is not None:
             self._go_on_in(path, config)
@@ -114,7 +114,7 @@ class GatewayLog:
         self.file = opened
 
     def reopen(self) -> bool:
-        """Open the file again, after a program that keeps logs has renamed it; False where only a terminal shows it."""
+        """Open the file again, which a program such as logrotate has renamed; False if only a terminal shows the log."""
         if self.file is None or (self._streams and self.file is self._own):
             return False
         with suppress(OSError):

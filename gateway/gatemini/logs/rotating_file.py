@@ -17,8 +17,8 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 class RotatingFile:
     """Appends whole lines to `path`; older lines are in `path.1`, `path.2` … `path.KEEP`.
 
-    Each line is one write to a descriptor in append mode, which the kernel does not mix with others. Whoever finds the
-    file full renames it under a lock; the others notice by its inode and go on in the new one.
+    Each line is one write to a descriptor in append mode, which the kernel does not mix with others. The process that
+    finds the file full renames it under a lock; the others notice by its inode and go on in the new one.
     """
 
     def __init__(self, path: str, *, limit: int, keep: int, descriptors: tuple[int, ...] = ()) -> None:
@@ -35,7 +35,7 @@ class RotatingFile:
         file = self._current()
         if (size := os.fstat(file).st_size) and size + len(data) > self.limit:
             file = self._rotate()
-        while data:  # a full disk takes a part
+        while data:  # on a disk that is nearly full, a part is written
             data = data[os.write(file, data) :]
 
     def reopen(self) -> None:

@@ -49,7 +49,7 @@ class Admission:
     revision: str = ""
     """The policy under which it was admitted."""
     rule: str = ""
-    """The rule by which."""
+    """The rule that admitted it."""
 
 
 class Door:
@@ -107,7 +107,7 @@ class Door:
     def facts(
         self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str, trace: str = ""
     ) -> CallFacts:
-        """Return the facts of a call. A backend's own annotations count only as far as it is trusted."""
+        """Return the facts of a call. A backend's own annotations are used only as far as it is trusted."""
         return CallFacts(
             tool.backend,
             tool.name,
@@ -158,8 +158,8 @@ class Door:
     def check(self, facts: CallFacts, admission: Admission | None, listed: Tool | None) -> None:
         """Raise PolicyDenied right before a call is sent, if it may not leave any more.
 
-        While it waited for its server, the policy may have changed, and so may the hints of its tool: those by which it
-        was admitted may be of the cache, or of another instance. `listed` is the tool as the server lists it now.
+        While it waited for its server, the policy may have changed, and so may the hints of its tool, which came from
+        the cache or another instance when it was admitted. `listed` is the tool as the server lists it now.
         """
         refusal = self._grant(facts) or self._pins(facts)
         hints = facts.hints if listed is None else self.rules.hints.of(listed)
@@ -173,7 +173,10 @@ class Door:
             admission.facts = facts
 
     def _decided_otherwise(self, facts: CallFacts, rule: str, renewed: bool) -> Decision | None:
-        """Return the denial of a call that `rule` has admitted and counted."""
+        """Return the denial of a call that `rule` has admitted, if it is decided otherwise now; it is counted already.
+
+        `renewed`: under a policy that has changed since.
+        """
         counts = self.budgets.of(facts.session)
         before = Counts(max(0, counts.calls - 1), max(0, counts.writes - (not facts.hints.read_only)))
         decision = self.rules.decide(facts, before)

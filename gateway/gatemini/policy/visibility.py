@@ -35,7 +35,7 @@ class Listing:
 def reading_of(offer: Offer) -> tuple[Tool, Json, Known]:
     """Return the call that reads a resource or prompt, its arguments, and which of them are known.
 
-    The arguments of a prompt are not known, and nothing of the address that a template stands for.
+    The arguments of a prompt are not known, nor any part of the address that is made from a template.
     """
     name = READ_RESOURCE if offer.kind == "resource" else GET_PROMPT
     tool = member(offer.backend, name, offer.namespace, offer.tags)
@@ -49,7 +49,7 @@ def reading_of(offer: Offer) -> tuple[Tool, Json, Known]:
 class Listings:
     """Listings by principal, made anew when tools or rules have changed. `visible` decides about one tool.
 
-    `tells_ids`: whether it may decide otherwise about principals that are equal in all but their id.
+    `tells_ids`: whether its decision may depend on the id of a principal.
     """
 
     def __init__(self, visible: Callable[[Tool, Principal], bool], tells_ids: Callable[[], bool]) -> None:

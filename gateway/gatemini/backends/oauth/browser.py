@@ -1,4 +1,4 @@
-"""The login by a browser: authorization code with PKCE (RFC 7636), which comes back to a port of this machine."""
+"""The login by a browser: authorization code with PKCE (RFC 7636), sent to a port of this machine by a redirect."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from gatemini.backends.oauth.clients import registered
 from gatemini.backends.oauth.discovery import Authority, Challenge
 from gatemini.backends.oauth.grants import begun, granted, parameters
 from gatemini.backends.oauth.record import Login
-from gatemini.backends.oauth.requests import OAuthError
+from gatemini.backends.oauth.requests import MOST_CODE, MOST_DESCRIPTION, OAuthError
 from gatemini.config.model.backend import BackendOAuth
+from gatemini.text.escape import one_line
 
 LOGIN_SECONDS = 600.0
 """How long a person may take."""
@@ -30,7 +31,7 @@ _PAGE = "<!doctype html><meta charset=utf-8><title>Gatemini</title><p>{}"
 
 
 class Callback:
-    """The answer of the browser, at a port of 127.0.0.1. A request without the right `state` changes nothing."""
+    """Receives the redirect of the browser at a port of 127.0.0.1. A request without the right `state` changes nothing."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://{HOST}:{port}{PATH}"
@@ -47,11 +48,11 @@ class Callback:
         return self._answer
 
     async def serve(self, stream: anyio.abc.SocketStream) -> None:
-        """Answer one request."""
+        """Answer the one request of a connection."""
         async with stream:
             with anyio.move_on_after(READ_SECONDS):
                 try:
-                    status, text = self._take(await _request_target(stream))
+                    status, text = self._receive(await _request_target(stream))
                     page = _PAGE.format(text).encode()
                     head = (
                         f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
@@ -61,8 +62,11 @@ class Callback:
                 except (anyio.BrokenResourceError, anyio.EndOfStream):
                     return
 
-    def _take(self, target: str) -> tuple[str, str]:
-        parts = urlsplit(target)
+    def _receive(self, target: str) -> tuple[str, str]:
+        try:
+            parts = urlsplit(target)
+        except ValueError:  # such as `//[`: any page in the browser may send it
+            return "400 Bad Request", "There is nothing here."
         if parts.path != PATH:
             return "404 Not Found", "There is nothing here."
         found = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -75,9 +79,11 @@ class Callback:
         return "200 OK", "Logged in. You can close this page." if done else "The login was refused."
 
 
-async def _listener(config: BackendOAuth, known: str | None) -> anyio.abc.Listener[anyio.abc.SocketStream]:
-    """Listen at the configured port, else at that of the address that is registered already, else at any."""
-    for port in (config.redirect_port, (urlsplit(known).port or 0) if known else 0):
+async def _listener(
+    config: BackendOAuth, registered_url: str | None
+) -> anyio.abc.Listener[anyio.abc.SocketStream]:
+    """Listen at the configured port, else at that of the registered redirect, else at any."""
+    for port in (config.redirect_port, (urlsplit(registered_url).port or 0) if registered_url else 0):
         if port:
             try:
                 return await anyio.create_tcp_listener(local_host=HOST, local_port=port)
@@ -89,9 +95,9 @@ async def _listener(config: BackendOAuth, known: str | None) -> anyio.abc.Listen
 
 
 @asynccontextmanager
-async def callback(config: BackendOAuth, known: str | None) -> AsyncIterator[Callback]:
-    """Listen for a browser for the length of the context; `known` is the address of an earlier registration."""
-    listener = await _listener(config, known)
+async def callback(config: BackendOAuth, registered_url: str | None) -> AsyncIterator[Callback]:
+    """Listen for the redirect within the context; `registered_url` is its address in an earlier registration."""
+    listener = await _listener(config, registered_url)
     async with listener, anyio.create_task_group() as tasks:
         found = Callback(listener.extra(anyio.abc.SocketAttribute.local_port))  # noqa: S610 - of anyio
         tasks.start_soon(listener.serve, found.serve)
@@ -112,7 +118,7 @@ async def by_browser(
     before: Login | None,
     open_url: Callable[[str], None],
 ) -> Login:
-    """Log in: `open_url` gets the page for the person. Raises OAuthError."""
+    """Log in; `open_url` is called with the page that the person opens. Raises OAuthError."""
     page = authority.endpoint("authorization")
     if page is None:
         raise OAuthError("the issuer has no page where a person can log in")
@@ -120,16 +126,16 @@ async def by_browser(
     if methods is not None and "S256" not in methods:
         raise OAuthError("the issuer does not take PKCE with S256")
     client = registered(authority, before)
-    async with callback(config, client.redirect if client is not None else None) as back:
-        login = await begun(config, authority, before, back.url)
+    async with callback(config, client.redirect if client is not None else None) as listening:
+        login = await begun(config, authority, before, listening.url)
         scope = authority.scope(config.scopes, challenge, refreshable=True)
         verifier = secrets.token_urlsafe(48)
         digest = hashlib.sha256(verifier.encode()).digest()
         query = {
             "response_type": "code",
             "client_id": login.client.client_id,
-            "redirect_uri": back.url,
-            "state": back.state,
+            "redirect_uri": listening.url,
+            "state": listening.state,
             "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
             "resource": authority.resource,
@@ -138,25 +144,25 @@ async def by_browser(
         if "offline_access" in (scope or "").split():
             query["prompt"] = "consent"
         open_url(f"{page}{'&' if urlsplit(page).query else '?'}{urlencode(query)}")
-        code = _code(await back.answer(), authority)
+        code = _code(await listening.answer(), authority)
         form = {
             "grant_type": "authorization_code",
             "code": code,
-            "redirect_uri": back.url,
+            "redirect_uri": listening.url,
             "code_verifier": verifier,
         }
         return await granted(config, login, form, scope)
 
 
 def _code(found: dict[str, str], authority: Authority) -> str:
-    """The code of an answer that is from the right issuer (RFC 9207)."""
+    """Return the code, if the answer is from the right issuer (RFC 9207). Raises OAuthError."""
     try:
         validate_authorization_response_iss(found.get("iss"), authority.issuer)
     except OAuthFlowError as error:
         raise OAuthError(f"the answer is not from the issuer: {error}") from error
     if "error" in found:
-        said = " ".join(found.get("error_description", "").split())[:200]
-        code = found["error"][:60]
+        said = one_line(found.get("error_description", ""))[:MOST_DESCRIPTION]
+        code = one_line(found["error"])[:MOST_CODE]
         raise OAuthError(f"the login was refused: {code}{f': {said}' if said else ''}", code=code)
     if not found.get("code"):
         raise OAuthError("the issuer's answer has no code")
@@ -164,7 +170,7 @@ def _code(found: dict[str, str], authority: Authority) -> str:
 
 
 async def _request_target(stream: anyio.abc.SocketStream) -> str:
-    """The target of an HTTP request, whose other lines are read and dropped."""
+    """Read an HTTP request, and return the target of its first line; empty for anything but GET."""
     data = b""
     while b"\r\n\r\n" not in data and len(data) < MOST_REQUEST_BYTES:
         data += await stream.receive(4096)

@@ -1,4 +1,4 @@
-"""The client as which the gateway logs in: configured, a metadata document, or registered (RFC 7591)."""
+"""The OAuth client that the gateway is for an issuer: configured, a metadata document, or registered (RFC 7591)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from mcp.client.auth.utils import issuers_match, should_use_client_metadata_url
@@ -25,14 +26,14 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_SECONDS = 60
 NO_REDIRECT = "http://127.0.0.1/callback"
-"""For issuers that want an address to come back to also where none is used."""
+"""Registered for flows without a redirect: issuers want one all the same."""
 _METHODS = ("client_secret_basic", "client_secret_post", "none")
 
 
 async def client_of(
     config: BackendOAuth, authority: Authority, before: Login | None, redirect: str | None
 ) -> Client:
-    """The client for an issuer. One that was registered with another issuer is never shown to this one."""
+    """Return the client for an issuer. One that was registered with another issuer is never sent to this one."""
     if config.client_id is not None:
         return _configured(config, config.client_id, authority)
     if config.client_metadata_url and should_use_client_metadata_url(
@@ -45,7 +46,7 @@ async def client_of(
 
 
 def registered(authority: Authority, before: Login | None) -> Client | None:
-    """The client that the gateway has registered with this issuer before."""
+    """Return the client of the earlier login, if it was registered with this issuer."""
     known = before is not None and before.client.registered and issuers_match(before.issuer, authority.name)
     return before.client if known and before is not None else None
 
@@ -61,7 +62,7 @@ def _configured(config: BackendOAuth, client_id: str, authority: Authority) -> C
 
 
 def _method(authority: Authority, known: Sequence[str]) -> str:
-    """How to prove oneself: the first known way that the issuer takes; Basic where it names none (RFC 8414)."""
+    """Return the first known authentication method that the issuer takes; Basic if it names none (RFC 8414)."""
     taken = authority.issuer.token_endpoint_auth_methods_supported
     if not taken:
         return "client_secret_basic"
@@ -98,7 +99,7 @@ async def _register(authority: Authority, redirect: str) -> Client:
 
 
 def proof(config: BackendOAuth, login: Login, form: dict[str, str]) -> dict[str, str]:
-    """Add the client to a form for the token endpoint; the headers that go with it."""
+    """Authenticate the client: add to a form for the issuer what belongs there, and return the headers."""
     client = login.client
     secret = client.secret if client.registered else config.client_secret
     if client.method == "client_secret_basic" and secret is not None:
@@ -117,7 +118,7 @@ def _assertion(client_id: str, pem: str, issuer: str) -> str:
     """A JWT that the client signs about itself (RFC 7523)."""
     try:
         key = load_pem_private_key(pem.encode(), None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise OAuthError("oauth.client_secret is no private key in PEM without a password") from error
     algorithm = "RS256"
     if isinstance(key, ec.EllipticCurvePrivateKey):
@@ -133,4 +134,9 @@ def _assertion(client_id: str, pem: str, issuer: str) -> str:
         "exp": now + ASSERTION_SECONDS,
         "jti": str(uuid.uuid4()),
     }
-    return jwt.encode(claims, key, algorithm)  # type: ignore[arg-type]
+    try:
+        return jwt.encode(claims, key, algorithm)  # type: ignore[arg-type]
+    except (jwt.PyJWTError, TypeError) as error:
+        raise OAuthError(
+            "oauth.client_secret is a private key of a kind that signs no token: RSA, EC or Ed25519"
+        ) from error

@@ -1,4 +1,4 @@
-"""The token of one backend for one principal: given to each request, renewed ahead of its end, one renewal at a time.
+"""The token of one backend for one principal: given to each request, renewed before its end, one renewal at a time.
 
 Requests go on with the token in force while it is renewed. All times are seconds since the epoch.
 """
@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from shlex import quote
 
 import anyio
 import anyio.abc
@@ -18,7 +19,7 @@ import httpx2
 import msgspec
 from mcp.client.auth.utils import issuers_match, union_scopes
 
-from gatemini.backends.oauth.discovery import Challenge, challenge_of, discover
+from gatemini.backends.oauth.discovery import Authority, Challenge, challenge_of, discover
 from gatemini.backends.oauth.grants import exchanged, refreshed, unattended
 from gatemini.backends.oauth.interface import Hide, TokenSource
 from gatemini.backends.oauth.record import Kept, Login
@@ -36,12 +37,12 @@ from gatemini.errors import (
 from gatemini.model import Json
 
 FOLLOW_SECONDS = 0.5
-"""How often it is looked whether another process has changed the stored login."""
+"""Between two looks at the stored login, which another process may have changed."""
 AGAIN_SECONDS = 15.0
-"""After a renewal ahead of time that failed, the next one begins so much later."""
+"""Between two renewals of a token that has not ended: the first one may have failed."""
 NOBODY = "nobody is logged in"
 ATTEMPTS = 2
-"""How often a request is sent with different tokens."""
+"""How often a request is sent, each time with another token."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,20 +64,23 @@ class Credentials(TokenSource):
         self.oauth = oauth
         self.key = key_of(config.name, self.url, who)
         self._who = who
+        """The principal; empty for the login that all share."""
         self._subject = subject
-        """Finds the token with which a principal has logged in here."""
-        self._shown = f"token of {self.name}{f' {self.key[-6:]}' if who else ''}"
-        self._for = f" --principal '{who}'" if who else ""
+        """Finds the token with which a principal has logged in to this gateway."""
+        self._hidden_as = f"token of {self.name}{f' {self.key[-6:]}' if who else ''}"
+        self._option = f" --principal {quote(who)}" if who else ""
         self._vault = vault
         self._hide = hide
         self._kept = Kept()
         self._version: object = _UNREAD
         self._looked = 0.0
+        """When the stored login was looked at last, by the monotonic clock."""
         self._renew_at: float | None = None
         self._renewal: _Renewal | None = None
         self._why = NOBODY
+        """Why there is no login, for its error."""
         self._lacking = ""
-        """The token with which only a person could go on."""
+        """The token that only a person can replace, empty for none."""
         self.changed = anyio.Event()
         """Set, and replaced by a new one, when the login changes."""
 
@@ -118,11 +122,11 @@ class Credentials(TokenSource):
         if login is None:
             return None
         if login.is_expired(now):
-            await self._obtained(tasks, Challenge(), login.access_token)
+            await self._wait_for_another(tasks, Challenge(), login.access_token)
             login = self.login
         elif self._renew_at is not None and now >= self._renew_at and self._renewal is None:
             self._renew_at = now + AGAIN_SECONDS
-            self._begin(tasks, partial(self._renew, Challenge(), login.access_token))
+            self._start(tasks, partial(self._renew, Challenge(), login.access_token))
         return login.access_token if login is not None else None
 
     async def refused(
@@ -137,16 +141,16 @@ class Credentials(TokenSource):
             says_so = "www-authenticate" in response.headers  # else it may be about the session
             if challenge.wants_more or self._is_unattended or not says_so:
                 return False
-            raise await self._refused_again(challenge, token)
+            raise await self._refusal_of_new(challenge, token)
         if challenge.wants_more and self.login is not None:
             more = union_scopes(self.login.scope, challenge.scope)
             if more == self.login.scope:
                 return False  # another login would bring the same scopes
             challenge = msgspec.structs.replace(challenge, scope=more)
-        await self._obtained(tasks, challenge, token)
+        await self._wait_for_another(tasks, challenge, token)
         return True
 
-    async def _refused_again(self, challenge: Challenge, token: str | None) -> BackendError:
+    async def _refusal_of_new(self, challenge: Challenge, token: str | None) -> BackendError:
         try:
             async with self._vault.turn(self.key):
                 await self.follow(now=True)
@@ -158,9 +162,9 @@ class Credentials(TokenSource):
             return BackendUnreachable(f"{self.name}: no token: {error.message}")
 
     async def required(self, challenge: Challenge, why: str) -> LoginRequired:
-        """The error for what only a person can do; the challenge is kept for the command that does it.
+        """Return the error for what only a person can do, and keep the challenge for the command that does it.
 
-        To be called in one's turn: what is stored is replaced.
+        To be called while this process has the turn: it replaces what is stored.
         """
         if challenge != self._kept.challenge and challenge != Challenge():
             await self._keep(msgspec.structs.replace(self._kept, challenge=challenge))
@@ -169,29 +173,31 @@ class Credentials(TokenSource):
         what = f"needs a login with more scopes ({challenge.scope})" if more else "needs a login"
         return LoginRequired(
             f"{self.name} {what}: {why}",
-            hint=f"a person runs `gatemini login {self.name}{self._for}`; then call again",
+            hint=f"a person runs `gatemini login {self.name}{self._option}`; then call again",
             details={"login": self.name, "step_up": more},
         )
 
     # -- renewal -------------------------------------------------------------------------------------
 
-    async def _obtained(self, tasks: anyio.abc.TaskGroup, challenge: Challenge, old: str | None) -> None:
+    async def _wait_for_another(
+        self, tasks: anyio.abc.TaskGroup, challenge: Challenge, old: str | None
+    ) -> None:
         """Wait for another token than `old`; the renewal goes on if the caller gives up."""
-        while challenge.wants_more and self._renewal is not None:  # one that brings no more scopes
+        while challenge.wants_more and self._renewal is not None:  # it asks for no more scopes
             await self._renewal.over.wait()
-        renewal = self._renewal or self._begin(tasks, partial(self._renew, challenge, old))
+        renewal = self._renewal or self._start(tasks, partial(self._renew, challenge, old))
         await renewal.over.wait()
         if renewal.error is not None:
             error = renewal.error
             raise type(error)(error.message, hint=error.hint, details=error.details)
 
-    def _begin(self, tasks: anyio.abc.TaskGroup, renew: Callable[[], Awaitable[None]]) -> _Renewal:
+    def _start(self, tasks: anyio.abc.TaskGroup, renew: Callable[[], Awaitable[None]]) -> _Renewal:
         renewal = self._renewal = _Renewal()
         tasks.start_soon(self._run, renewal, renew)
         return renewal
 
     async def _run(self, renewal: _Renewal, renew: Callable[[], Awaitable[None]]) -> None:
-        # Shielded: a rotated refresh token that is not written down is a lost login.
+        # Shielded: if the new refresh token is not stored, the login is lost, for the old one is used up.
         with anyio.CancelScope(shield=True):
             try:
                 await renew()
@@ -223,7 +229,7 @@ class Credentials(TokenSource):
             elif self._exchanges:
                 await self._keep(Kept(await self._exchange(challenge)))
             elif self.oauth.flow in UNATTENDED:
-                authority = await discover(self.url, challenge)
+                authority = await self._same_issuer(challenge)
                 await self._keep(Kept(await unattended(self.oauth, authority, challenge, self._kept.login)))
             elif login is None:
                 raise await self.required(challenge, self._why)
@@ -233,11 +239,23 @@ class Credentials(TokenSource):
                 await self._forget_tokens(challenge, "its token has ended, and cannot be renewed")
                 raise await self.required(challenge, self._why)
             else:
-                authority = await discover(self.url, challenge)
-                if not issuers_match(authority.name, login.issuer):
-                    await self._forget_tokens(challenge, f"its issuer is {authority.name} now")
-                    raise await self.required(challenge, self._why)
+                await self._same_issuer(challenge)
                 await self._refresh(login, challenge)
+
+    async def _same_issuer(self, challenge: Challenge) -> Authority:
+        """Find the issuer. Raises BackendError for another one than before: it gets no secret unless a person agrees."""
+        authority = await discover(self.url, challenge)
+        known = self._kept.login
+        if known is None or issuers_match(authority.name, known.issuer):
+            return authority
+        why = f"its issuer is {authority.name} now"
+        if self._exchanges:
+            raise BackendProtocol(
+                f"{self.name}: {why}, not {known.issuer}",
+                hint=f"if that is right, run `gatemini logout {self.name}{self._option}` and call again",
+            )
+        await self._forget_tokens(challenge, why)
+        raise await self.required(challenge, self._why)
 
     @property
     def _is_unattended(self) -> bool:
@@ -255,8 +273,8 @@ class Credentials(TokenSource):
                 f"{self.name} gets a token for that of its client, and this client has logged in without one that "
                 "an issuer could exchange"
             )
-        self._hide(f"{self._shown}'s client", [subject])
-        authority = await discover(self.url, challenge)
+        self._hide(f"{self._hidden_as}'s client", [subject])
+        authority = await self._same_issuer(challenge)
         return await exchanged(self.oauth, authority, challenge, self._kept.login, subject)
 
     async def _refresh(self, login: Login, challenge: Challenge) -> None:
@@ -279,7 +297,7 @@ class Credentials(TokenSource):
     # -- the stored login ------------------------------------------------------------------------------
 
     async def follow(self, *, now: bool = False) -> bool:
-        """Read the stored login again where another process has changed it; whether it did."""
+        """Read the stored login again if another process has changed it; return whether one has."""
         clock = time.monotonic()
         if not now and clock < self._looked + FOLLOW_SECONDS:
             return False
@@ -288,10 +306,10 @@ class Credentials(TokenSource):
             version = await self._vault.version(self.key)
             if version == self._version:
                 return False
-            self._take(await self._vault.read(self.key), version)
+            self._use(await self._vault.read(self.key), version)
         except StateUnavailable as error:
             if self._version is not _UNREAD:
-                return False  # what is known goes on
+                return False  # the login that is known stays in use
             raise BackendUnreachable(f"{self.name}: no login: {error.message}", hint=error.hint) from error
         except (ConfigError, OSError) as error:
             hint = error.hint if isinstance(error, ConfigError) else None
@@ -299,19 +317,19 @@ class Credentials(TokenSource):
         return True
 
     async def _keep(self, kept: Kept) -> None:
-        """Write it down, then use it; where it cannot be written, it counts for this process."""
+        """Store a login, then use it; one that cannot be stored is used by this process alone."""
         try:
             await self._vault.write(self.key, kept)
             version = await self._vault.version(self.key)
         except (ConfigError, OSError, StateUnavailable) as error:
             logger.warning("the login of %s is lost at the next start: %s", self.name, error)
             version = self._version
-        self._take(kept, version)
+        self._use(kept, version)
 
-    def _take(self, kept: Kept, version: object) -> None:
+    def _use(self, kept: Kept, version: object) -> None:
         before = self._kept.login.secrets if self._kept.login is not None else []
         new = kept.login.secrets if kept.login is not None else []
-        self._hide(self._shown, [*new, *before])
+        self._hide(self._hidden_as, [*new, *before])
         self._kept, self._version = kept, version
         if self.login is not None:
             self._why = NOBODY
@@ -323,16 +341,16 @@ class Credentials(TokenSource):
         """Keep the login that a person has made. Raises ConfigError or OSError where it cannot be written."""
         async with self._vault.turn(self.key):
             await self._vault.write(self.key, Kept(login))
-            self._take(Kept(login), await self._vault.version(self.key))
+            self._use(Kept(login), await self._vault.version(self.key))
 
     async def log_out(self) -> Login | None:
-        """Forget the login; what it was."""
+        """Forget the login, and return it."""
         async with self._vault.turn(self.key):
             with suppress(LoginRequired):
                 await self.follow(now=True)
             login = self._kept.login
             await self._vault.remove(self.key)
-            self._take(Kept(), await self._vault.version(self.key))
+            self._use(Kept(), await self._vault.version(self.key))
         return login
 
     async def until_login(self) -> None:

@@ -1,4 +1,4 @@
-"""The login by a code that a person types elsewhere (RFC 8628)."""
+"""The login by a code that a person confirms in any browser (RFC 8628)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, chec
 from gatemini.config.model.backend import BackendOAuth
 
 DEFAULT_INTERVAL, SLOWER = 5.0, 5.0
-"""Seconds between two requests, and how much longer they get when the issuer wants fewer."""
+"""Seconds between two requests for the tokens, and what `slow_down` adds to them."""
 DEFAULT_LIFE, LONGEST_LIFE = 600.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """What the person needs: `url` has the code in it already, where the issuer gives such an address."""
+    """What the person needs. `url` is the page with the code in its address, if the issuer has one, else `page`."""
 
     page: str
     code: str

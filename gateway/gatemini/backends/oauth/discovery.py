@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
+import anyio
 import httpx2
 import msgspec
 from mcp.client.auth.utils import (
@@ -22,10 +23,12 @@ from pydantic import AnyHttpUrl, ValidationError
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, get, shown
 
 INSUFFICIENT_SCOPE = "insufficient_scope"
+DISCOVERY_SECONDS = 15.0
+"""For all requests together: a renewal that begins with them must end while its turn lasts (`vault.LOCK_SECONDS`)."""
 
 
 class Issuer(OAuthMetadata):
-    """The metadata of an authorization server; some have no page where persons log in, some have devices."""
+    """The metadata of an authorization server: the page to log in is optional, and device codes are known."""
 
     authorization_endpoint: AnyHttpUrl | None = None  # type: ignore[assignment]
     device_authorization_endpoint: AnyHttpUrl | None = None
@@ -40,7 +43,7 @@ class Challenge(msgspec.Struct, frozen=True):
 
     @property
     def wants_more(self) -> bool:
-        """Whether the token counts and lacks scopes."""
+        """Whether the token is valid and lacks scopes."""
         return self.error == INSUFFICIENT_SCOPE
 
 
@@ -58,7 +61,7 @@ class Authority:
     """The backend's own address."""
 
     def endpoint(self, name: str) -> str | None:
-        """One of its addresses. Raises OAuthError for one that tokens must not be sent to."""
+        """Return one of its addresses, None if it has none. Raises OAuthError for one that tokens must not be sent to."""
         found = getattr(self.issuer, f"{name}_endpoint")
         return None if found is None else checked(str(found), self.url)
 
@@ -67,7 +70,7 @@ class Authority:
         return checked(str(self.issuer.token_endpoint), self.url)
 
     def scope(self, configured: tuple[str, ...], challenge: Challenge, *, refreshable: bool) -> str | None:
-        """The scopes to ask for: configured ones, else those of the challenge, else those that the backend lists.
+        """Return the scopes to request: configured ones, else those of the challenge, else those that the backend lists.
 
         A challenge for more scopes adds to the configured ones.
         """
@@ -88,7 +91,17 @@ def challenge_of(response: httpx2.Response) -> Challenge:
 
 
 async def discover(url: str, challenge: Challenge) -> Authority:
-    """Find the authorization server of the backend at `url`. Raises OAuthError."""
+    """Find the authorization server of the backend at `url` within `DISCOVERY_SECONDS`. Raises OAuthError."""
+    try:
+        with anyio.fail_after(DISCOVERY_SECONDS):
+            return await _discovered(url, challenge)
+    except TimeoutError as error:
+        raise IssuerUnreachable(
+            f"the issuer of {shown(url)} was not found within {DISCOVERY_SECONDS:g} s"
+        ) from error
+
+
+async def _discovered(url: str, challenge: Challenge) -> Authority:
     protected = await _protected(url, challenge)
     resource = resource_url_from_server_url(url)
     if protected is None:  # as servers of the revision 2025-03-26: the backend's own origin is the issuer
@@ -105,8 +118,11 @@ async def discover(url: str, challenge: Challenge) -> Authority:
 
 
 async def _protected(url: str, challenge: Challenge) -> ProtectedResourceMetadata | None:
-    """The backend's own metadata, where it has some."""
-    named = urljoin(url, challenge.metadata_url) if challenge.metadata_url else None
+    """Return the backend's own metadata, None if it has none."""
+    try:
+        named = urljoin(url, challenge.metadata_url) if challenge.metadata_url else None
+    except ValueError as error:
+        raise OAuthError("the server names an address of its metadata that is no URL") from error
     for place in build_protected_resource_metadata_discovery_urls(named, url):
         if _origin(place) != _origin(url):
             checked(place, url)
@@ -122,7 +138,7 @@ async def _protected(url: str, challenge: Challenge) -> ProtectedResourceMetadat
 
 
 async def _issuer(url: str, name: str | None, expected: str) -> Issuer | None:
-    """The metadata of an issuer, which must name itself in them."""
+    """Return the metadata of an issuer, which must name the issuer as `expected`; None if it has none."""
     for place in build_oauth_authorization_server_metadata_discovery_urls(name, url):
         if name is not None:
             checked(place, url)
@@ -142,7 +158,7 @@ async def _issuer(url: str, name: str | None, expected: str) -> Issuer | None:
 
 
 def _default_issuer(base: str) -> Issuer:
-    """The addresses of an issuer without metadata, by the revision 2025-03-26."""
+    """Return the addresses of an issuer without metadata, by the revision 2025-03-26."""
     where = {"authorization": "authorize", "token": "token", "registration": "register"}
     places = {f"{name}_endpoint": f"{base}/{path}" for name, path in where.items()}
     return Issuer.model_validate({"issuer": base, **places})

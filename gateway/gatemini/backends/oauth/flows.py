@@ -1,4 +1,4 @@
-"""The login of a person: choose the flow, keep what it brings."""
+"""The login of a person: choose the flow, and store the login."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gatemini.backends.oauth.interface import TokenSource
 from gatemini.backends.oauth.record import Login
 from gatemini.backends.oauth.requests import OAuthError
 from gatemini.config.model.backend import UNATTENDED
-from gatemini.errors import LoginRequired
+from gatemini.errors import GateminiError, LoginRequired
 
 ELICIT, COMPLETE = "elicitation/create", "notifications/elicitation/complete"
 
@@ -43,7 +43,7 @@ class Person(Protocol):
 
 async def log_in(credentials: Credentials, person: Person) -> Login:
     """Log in and keep the tokens. Raises OAuthError."""
-    with suppress(LoginRequired):  # what is stored cannot be read, and is replaced
+    with suppress(LoginRequired):  # a stored login that cannot be read is replaced
         await credentials.follow(now=True)
     challenge, before, oauth = credentials.challenge, credentials.before, credentials.oauth
     authority = await discover(credentials.url, challenge)
@@ -64,45 +64,45 @@ def _by_device(flow: str, authority: Authority, person: Person) -> bool:
     return offered and (not person.has_browser or authority.issuer.authorization_endpoint is None)
 
 
-class _Asked:
-    """A person behind a client, who is sent to a page."""
+class _PersonBehindClient:
+    """A person behind a client, which asks them to open a page."""
 
     def __init__(self, *, has_browser: bool) -> None:
         self.has_browser = has_browser
         self.text = self.url = ""
-        self.known = anyio.Event()
+        self.has_page = anyio.Event()
 
     def open_url(self, url: str) -> None:
         self.url = url
-        self.known.set()
+        self.has_page.set()
 
     def show_code(self, code: DeviceCode) -> None:
         self.url, self.text = code.url, f" with the code {code.code}"
-        self.known.set()
+        self.has_page.set()
 
 
 async def ask_by_url(login: TokenSource, caller: Caller) -> bool:
-    """Send the person behind a caller to the page where to log in; whether they have logged in.
+    """Ask the person behind a caller to open the page to log in; return whether they have logged in.
 
     A browser that may be on another machine cannot come back to this one: there a device code is the way.
     """
     if not isinstance(login, Credentials):
         return False
     credentials = login
-    person, ident = _Asked(has_browser=not caller.is_remote), uuid4().hex
+    person, ident = _PersonBehindClient(has_browser=not caller.is_remote), uuid4().hex
     made: list[Login] = []
 
     async def flow() -> None:
         try:
             made.append(await log_in(credentials, person))
-        except OAuthError as error:
+        except (OAuthError, GateminiError, OSError) as error:  # OSError: the login cannot be stored
             logger.info("%s: %s", credentials.name, error)
         finally:
-            person.known.set()
+            person.has_page.set()
             tasks.cancel_scope.cancel()
 
     async def ask() -> None:
-        await person.known.wait()
+        await person.has_page.wait()
         params = {"mode": "url", "elicitationId": ident, "url": person.url}
         params["message"] = f"{credentials.name} needs a login{person.text}"
         try:

@@ -15,7 +15,7 @@ SUBJECT_KINDS = "urn:ietf:params:oauth:token-type:"
 
 
 async def granted(config: BackendOAuth, login: Login, form: dict[str, str], asked: str | None) -> Login:
-    """Send a grant with the client's proof. Raises OAuthError."""
+    """Send a grant as an authenticated client; `asked` are its scopes. Raises OAuthError."""
     form = dict(form)
     if login.resource:
         form.setdefault("resource", login.resource)
@@ -27,7 +27,7 @@ async def granted(config: BackendOAuth, login: Login, form: dict[str, str], aske
 async def begun(
     config: BackendOAuth, authority: Authority, before: Login | None, redirect: str | None = None
 ) -> Login:
-    """A login without tokens yet: the client and the addresses of its issuer."""
+    """Return a login without tokens: the client, registered if need be, and the addresses of its issuer."""
     client = await client_of(config, authority, before, redirect)
     return Login(
         issuer=authority.name,
@@ -35,7 +35,6 @@ async def begun(
         resource=authority.resource,
         client=client,
         revocation_endpoint=authority.endpoint("revocation"),
-        serial=before.serial if before is not None else 0,
     )
 
 
@@ -50,7 +49,7 @@ async def refreshed(config: BackendOAuth, login: Login) -> Login:
 async def unattended(
     config: BackendOAuth, authority: Authority, challenge: Challenge, before: Login | None
 ) -> Login:
-    """A login that needs no person: the client's own."""
+    """Log in without a person, as the client itself."""
     scope = authority.scope(config.scopes, challenge, refreshable=False)
     form = {"grant_type": "client_credentials", **parameters(config, scope)}
     return await granted(config, await begun(config, authority, before), form, scope)
@@ -59,7 +58,7 @@ async def unattended(
 async def exchanged(
     config: BackendOAuth, authority: Authority, challenge: Challenge, before: Login | None, subject: str
 ) -> Login:
-    """A login on behalf of another token's owner (RFC 8693)."""
+    """Log in on behalf of the owner of the token `subject` (RFC 8693)."""
     scope = authority.scope(config.scopes, challenge, refreshable=False)
     form = {
         "grant_type": EXCHANGE_GRANT,
@@ -72,7 +71,7 @@ async def exchanged(
 
 
 async def revoked(config: BackendOAuth, login: Login) -> None:
-    """Give the tokens back, where the issuer takes them (RFC 7009)."""
+    """Revoke the tokens, if the issuer offers that (RFC 7009). Raises OAuthError."""
     if login.revocation_endpoint is None:
         return
     for kind in ("refresh_token", "access_token"):
@@ -83,6 +82,6 @@ async def revoked(config: BackendOAuth, login: Login) -> None:
 
 
 def parameters(config: BackendOAuth, scope: str | None) -> dict[str, str]:
-    """What a request for new tokens names besides its grant."""
+    """Return the parameters that every request for new tokens has."""
     found = {"scope": scope, "audience": config.audience}
     return {name: value for name, value in found.items() if value}

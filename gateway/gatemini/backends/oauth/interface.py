@@ -1,4 +1,4 @@
-"""What a connection and its owner need of a login. Light: most gateways have no backend with a login."""
+"""What a connection and its owner need of a login. It imports little: most gateways have no backend with a login."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import httpx2
 from gatemini.model import Json
 
 Hide = Callable[[str, Iterable[str]], None]
-"""Replaces the secrets that are known under a name."""
+"""Called with a name and the secrets that redaction knows by it from now on, in place of the earlier ones."""
 
 
 class TokenSource(Protocol):
     """The login to one backend for one principal."""
 
     key: str
-    """Of one backend, address and principal."""
+    """Identifies the backend, its address and the principal."""
 
     @property
     def is_lacking(self) -> bool:
-        """Whether there is no login, or none but the one with which only a person could go on."""
+        """Whether a person must log in: there is no login, or one that is refused and that nothing renews."""
         ...
 
     @property
     def facts(self) -> Json | None:
-        """What may be shown of the login: the end of its token, whether it is renewed by itself, its scopes."""
+        """What may be shown of the login: the end of its token, whether it is renewed without a person, its scopes."""
         ...
 
     async def token(self, tasks: anyio.abc.TaskGroup) -> str | None:
-        """The token for a request, None to send it without one. Renewals run in `tasks`. Raises BackendError."""
+        """Return the token for a request, None to send it without one. Renewals run in `tasks`. Raises BackendError."""
         ...
 
     async def refused(
         self, response: httpx2.Response, token: str | None, attempt: int, tasks: anyio.abc.TaskGroup
     ) -> bool:
-        """Take a 401 or 403; whether the request can be sent again with another token.
+        """Handle a 401 or 403; return whether the request can be sent again with another token.
 
         Raises LoginRequired where only a person can get one.
         """

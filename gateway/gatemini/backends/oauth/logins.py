@@ -19,15 +19,15 @@ CLIENT_TOKENS = 10_000
 
 
 class Logins:
-    """Makes the logins of backends; `hide` learns their tokens. They are kept in a shared `store`, else in files."""
+    """Makes the logins of backends, which are stored in a shared `store`, else in files. `hide` gets their tokens."""
 
     def __init__(self, hide: Hide, store: StateStore, who: str = "") -> None:
         self._hide = hide
         self._store = store
         self._who = who
-        """The principal of logins that are made for nobody in particular."""
+        """The principal of logins for which none is given."""
         self.exchanges = False
-        """Whether a backend gets its tokens for those of clients, so that these are of use."""
+        """Whether a backend exchanges the tokens of clients, so that these must be kept."""
         self.client_tokens: LRUCache[str, str] = LRUCache(CLIENT_TOKENS)
         """The token with which each principal has logged in last."""
         self._asking: dict[str, anyio.Event] = {}
@@ -45,7 +45,7 @@ class Logins:
         return Credentials(config, config.oauth, vault, self._hide, who or self._who, self.client_tokens.get)
 
     async def ask(self, login: TokenSource, caller: Caller) -> bool:
-        """Ask the person behind a caller to log in, one at a time; whether somebody has."""
+        """Ask the person behind a caller to log in, one person at a time; return whether there is a login now."""
         if not caller.opens_urls:
             return False
         if (asking := self._asking.get(login.key)) is not None:

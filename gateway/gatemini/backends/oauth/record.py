@@ -1,4 +1,4 @@
-"""What is kept of a login: the tokens, their ages, and the client that got them. Pure; times are seconds since the epoch."""
+"""The stored login: the tokens, their ages, and the client that they were issued to. Pure; times are seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from gatemini.backends.oauth.discovery import Challenge
 from gatemini.backends.oauth.requests import OAuthError
 
 SKEW_SECONDS = 30.0
-"""A token counts as expired so long before its end: clocks differ, and a request takes its time."""
+"""How long before its end a token counts as expired: clocks differ, and a request takes time."""
 RENEW_AT = 0.8
-"""The part of its life after which a token is renewed while it still counts."""
+"""The part of its life after which a token is renewed."""
 JITTER = 0.05
 """Replicas must not all renew at the same moment."""
+LONGEST_SECONDS = 100 * 365 * 24 * 3600.0
+"""The longest life of a token: `datetime` knows no year beyond 9999."""
+MOST_DIGITS = 20
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -25,11 +28,11 @@ class Client(msgspec.Struct, frozen=True):
     secret: str | None = None
     """The secret that the issuer gave it; a configured one is not kept here."""
     method: str = "none"
-    """How it proves itself at the token endpoint."""
+    """How it authenticates at the token endpoint, as in `token_endpoint_auth_method`."""
     registered: bool = False
     """Whether the gateway has registered it itself, with this issuer only."""
     redirect: str | None = None
-    """The address to come back to that was registered: many issuers take no other port."""
+    """The registered redirect address: many issuers take no other port."""
 
 
 class Login(msgspec.Struct, frozen=True):
@@ -40,14 +43,12 @@ class Login(msgspec.Struct, frozen=True):
     resource: str
     client: Client
     access_token: str = ""
-    """Empty once the login does not count any more; then only the client is of use."""
+    """Empty once the login has ended: then only the client is used again."""
     obtained: float = 0.0
     expires: float | None = None
     refresh_token: str | None = None
     scope: str | None = None
     revocation_endpoint: str | None = None
-    serial: int = 0
-    """Counts up with each token of this login."""
 
     def is_expired(self, now: float) -> bool:
         if self.expires is None:
@@ -55,14 +56,14 @@ class Login(msgspec.Struct, frozen=True):
         return now >= self.expires - min(SKEW_SECONDS, (self.expires - self.obtained) / 10)
 
     def renew_time(self) -> float | None:
-        """When to renew the token ahead of its end; the same moment is not chosen twice."""
+        """Return when to renew the token: before its end, and at another moment each time."""
         if self.expires is None:
             return None
         part = RENEW_AT - random.uniform(0, JITTER)  # noqa: S311 - no secret
         return self.obtained + (self.expires - self.obtained) * part
 
     def with_tokens(self, answer: dict[str, Any], now: float, asked: str | None) -> Login:
-        """This login with the tokens of a token response; an answer without a refresh token keeps the old one."""
+        """Return this login with the tokens of a token response, which may leave out an unchanged refresh token."""
         token, kind = answer.get("access_token"), answer.get("token_type", "Bearer")
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
             raise OAuthError("the issuer's answer has no usable access_token")
@@ -76,7 +77,6 @@ class Login(msgspec.Struct, frozen=True):
             expires=_expiry(answer.get("expires_in"), now),
             refresh_token=refresh if isinstance(refresh, str) and refresh else self.refresh_token,
             scope=scope if isinstance(scope, str) else asked,
-            serial=self.serial + 1,
         )
 
     def without_tokens(self) -> Login:
@@ -84,7 +84,7 @@ class Login(msgspec.Struct, frozen=True):
 
     @property
     def secrets(self) -> list[str]:
-        """What must appear nowhere."""
+        """What must appear in no log, error or answer."""
         found = (self.access_token, self.refresh_token, self.client.secret)
         return [each for each in found if each]
 
@@ -100,7 +100,7 @@ class Kept(msgspec.Struct, frozen=True):
 def _expiry(seconds: object, now: float) -> float | None:
     """The end of a token's life; some issuers write the seconds as text."""
     if isinstance(seconds, str) and seconds.isdecimal():
-        seconds = int(seconds)
+        seconds = int(seconds[:MOST_DIGITS])
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
-        return now + float(seconds)
+        return now + float(min(seconds, LONGEST_SECONDS))
     return None

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import functools
-import ssl
+import ipaddress
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 import httpx2
 import orjson
 
 from gatemini.bounded_body import bounded_body
+from gatemini.text.escape import one_line
+from gatemini.tls_context import tls_context
 
 TIMEOUT_SECONDS = 10.0
 MOST_BYTES = 1 << 20
 MOST_DESCRIPTION = 200
+MOST_CODE = 60
+"""Characters that are shown of what a server says of an error."""
 SHORTEST_SECRET = 16
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Shorter values of a form are not searched for in what the server says."""
 
 
 class OAuthError(Exception):
@@ -38,8 +42,17 @@ class IssuerUnreachable(OAuthError):
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL is on this machine."""
-    return urlsplit(url).hostname in _LOOPBACK
+    """Whether a URL names this machine. Raises ValueError for text that is no URL."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
+    return address.is_loopback or address.is_unspecified
 
 
 def checked(url: str, backend_url: str) -> str:
@@ -48,9 +61,12 @@ def checked(url: str, backend_url: str) -> str:
     It has to be https; http is for this machine, and only where the backend is on it too: a remote server must not
     direct the gateway to services beside it.
     """
-    parts = urlsplit(url)
-    local = is_loopback(url)
-    if not parts.hostname or parts.username is not None or (local and not is_loopback(backend_url)):
+    try:
+        parts, local = urlsplit(url), is_loopback(url)
+    except ValueError as error:
+        raise OAuthError("the server names an address that is no URL") from error
+    unusable = not parts.hostname or parts.username is not None or not url.isprintable()
+    if unusable or (local and not is_loopback(backend_url)):
         raise OAuthError(f"the server names the address {shown(url)}, which is not used")
     if parts.scheme != "https" and not (local and parts.scheme == "http"):
         raise OAuthError(f"the server names the address {shown(url)}, which is not https")
@@ -58,57 +74,59 @@ def checked(url: str, backend_url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """The address without what may be secret in it."""
+    """Return the address without user and query, which may be secret."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    return one_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
 
 async def get(url: str, headers: Mapping[str, str] | None = None) -> tuple[int, Any]:
-    """The status and the JSON value at an address, None where there is none."""
+    """Return the status and the JSON value at an address, None for a body that is no JSON."""
     return await _answer("GET", url, headers=dict(headers or {}))
 
 
 async def post_json(url: str, body: Mapping[str, Any]) -> tuple[int, Any]:
-    """The status and the JSON value that answers a JSON document."""
+    """Post a JSON document; return as `get` does."""
     return await _answer("POST", url, json=dict(body))
 
 
 async def post_form(
     url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The JSON object that answers a form, empty for none. Raises OAuthError, with the code that the server gave."""
+    """Post a form; return the JSON object of the answer, empty for any other. Raises OAuthError with the server's code."""
     status, body = await _answer("POST", url, data=dict(form), headers=dict(headers or {}))
     found = body if isinstance(body, dict) else {}
-    code = found.get("error")
-    if status >= 400 or code is not None:
-        error = refused(url, status, found)
-        for value in form.values():  # some servers quote what they refuse
-            if len(value) >= SHORTEST_SECRET:
-                error.message = error.message.replace(value, "«secret»")
-        raise error
+    if status >= 400 or found.get("error") is not None:
+        raise refused(url, status, found, form)
     return found
 
 
-def refused(url: str, status: int, body: Any) -> OAuthError:
-    """The error of a refusal by a server."""
+def refused(url: str, status: int, body: Any, form: Mapping[str, str] | None = None) -> OAuthError:
+    """Return the error for a refusal by a server. Values of the form that was sent are replaced in its text."""
     found = body if isinstance(body, dict) else {}
-    code = found.get("error")
-    said = found.get("error_description")
+    secrets = [value for value in (form or {}).values() if len(value) >= SHORTEST_SECRET]
+
+    def quoted(text: str, most: int) -> str:
+        for secret in secrets:  # before it is cut: a part of a secret is one too
+            text = text.replace(secret, "«secret»")
+        return one_line(text)[:most]
+
+    code, said = found.get("error"), found.get("error_description")
     text = f"{shown(url)} answered {status}"
     if isinstance(code, str):
-        text += f" {code[:MOST_DESCRIPTION]}"
+        text += f" {quoted(code, MOST_CODE)}"
     if isinstance(said, str):
-        text += f": {' '.join(said.split())[:MOST_DESCRIPTION]}"
+        text += f": {quoted(said, MOST_DESCRIPTION)}"
     kind = IssuerUnreachable if status >= 500 or status == 429 else OAuthError
     return kind(text, code=code if isinstance(code, str) else "")
 
 
 async def _answer(method: str, url: str, **options: Any) -> tuple[int, Any]:
     headers = {"accept": "application/json", **options.pop("headers", {})}
+    tls = await anyio.to_thread.run_sync(tls_context)
     try:
         with anyio.fail_after(TIMEOUT_SECONDS):
             async with (
-                httpx2.AsyncClient(verify=_tls_context(), timeout=TIMEOUT_SECONDS) as client,
+                httpx2.AsyncClient(verify=tls, timeout=TIMEOUT_SECONDS) as client,
                 client.stream(method, url, headers=headers, **options) as response,
             ):
                 body = await bounded_body(response, MOST_BYTES)
@@ -120,9 +138,3 @@ async def _answer(method: str, url: str, **options: Any) -> tuple[int, Any]:
         return response.status_code, orjson.loads(body)
     except orjson.JSONDecodeError:
         return response.status_code, None
-
-
-@functools.cache
-def _tls_context() -> ssl.SSLContext:
-    """Cached, because reading the certificate store takes tens of milliseconds."""
-    return httpx2.create_ssl_context()

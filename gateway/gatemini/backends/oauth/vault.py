@@ -39,14 +39,19 @@ KEY_BYTES = 32
 
 MOST_BYTES = 1 << 20
 LOCK_SECONDS = 30.0
-"""How long another process may take to renew a login, before its turn is taken for lost."""
+"""How long another process may take to renew a login; after that its turn counts as lost.
+
+Longer than finding the issuer and one request to it: else two processes would send the same refresh token.
+"""
+RELEASE_SECONDS = 2.0
 POLL_SECONDS = 0.05
 KEPT_SECONDS = 400 * 24 * 3600.0
-"""How long a shared store keeps a login that nobody renews."""
+"""How long a shared store keeps a login that is not renewed."""
+_PREFIX = "login:"
 
 
 def key_of(backend: str, url: str, principal: str) -> str:
-    """The key of a login: another address of the backend, or another principal, has another one."""
+    """Return the key of a login, which depends on the backend's address and the principal."""
     named = sha256("\0".join((url, principal)).encode()).hexdigest()
     return f"{backend}-{named[:24]}"
 
@@ -61,11 +66,11 @@ class Vault(Protocol):
     async def remove(self, key: str) -> None: ...
 
     async def version(self, key: str) -> object:
-        """Changes with each write, and is cheap."""
+        """Return a value that changes with each write; cheaper than reading."""
         ...
 
     def turn(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Hold the one turn to renew a login, over all processes; waits for it at most `LOCK_SECONDS`."""
+        """Hold the turn to change a login, which one process has at a time; waits at most `LOCK_SECONDS` for it."""
         ...
 
 
@@ -115,7 +120,7 @@ class FileVault:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             held = os.open(self.folder / f".{key}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError:  # nothing can be kept there, and so nothing be shared
+        except OSError:  # no process can store anything there, so that none shares it
             yield
             return
         try:
@@ -159,11 +164,9 @@ class StoreVault:
         try:
             yield
         finally:
-            with suppress(StateUnavailable):  # it ends by itself
+            # Shielded: without it, a cancelled caller would keep all others waiting until the lease ends by itself.
+            with suppress(StateUnavailable), anyio.move_on_after(RELEASE_SECONDS, shield=True):
                 await self._store.release(lease, owner)
-
-
-_PREFIX = "login:"
 
 
 def _locked(held: int) -> bool:
@@ -177,13 +180,13 @@ def _locked(held: int) -> bool:
 
 
 def seal(folder: Path, plain: bytes, name: str) -> bytes:
-    """Encrypt, bound to a name: no sealed file counts in the place of another."""
+    """Encrypt, bound to a name: a sealed file that is renamed cannot be decrypted."""
     nonce = secrets.token_bytes(NONCE_BYTES)
     return nonce + AESGCM(_key(folder, make=True)).encrypt(nonce, plain, name.encode())
 
 
 def unseal(folder: Path, sealed: bytes, name: str) -> bytes:
-    """Decrypt. Raises ValueError where the key is another one, ConfigError where there is none."""
+    """Decrypt. Raises ValueError for another key, ConfigError if there is none."""
     try:
         found = AESGCM(_key(folder, make=False)).decrypt(
             sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], name.encode()
@@ -194,7 +197,18 @@ def unseal(folder: Path, sealed: bytes, name: str) -> bytes:
 
 
 def _key(folder: Path, *, make: bool) -> bytes:
-    """The key; one is made where there is none yet: in the keychain if it works, else in a file."""
+    """The key; one is made where there is none yet. Raises ConfigError, OSError."""
+    found = _stored_key(folder, make=make)
+    if len(found) != KEY_BYTES:
+        raise ConfigError(
+            f"the key of the logins in {folder} has {len(found)} bytes, and needs {KEY_BYTES}",
+            hint="restore it, or remove that folder and log in again",
+        )
+    return found
+
+
+def _stored_key(folder: Path, *, make: bool) -> bytes:
+    """Read the key from the variable, the file or the keychain; make one in the keychain if it works, else in a file."""
     given = os.environ.get(VARIABLE)
     if given:
         if len(given) < LEAST_CHARACTERS:

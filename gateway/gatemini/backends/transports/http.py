@@ -229,7 +229,7 @@ class StreamableLink(HttpLink):
         self._deliver(pieces, ident)
 
     def _raise_if_lost(self, response: httpx2.Response, body: bytes) -> None:
-        """Raise the loss of the session where the first that a success says is that, and nothing else."""
+        """Raise BackendCrashed if the beginning of a success says that the session is lost, and nothing else."""
         if self._session is None or self.renew is None or not says_session_lost(body):
             return
         lost = session_ended(self._name, response, body, says_so=True, quote=self._quotes)
@@ -256,7 +256,8 @@ class StreamableLink(HttpLink):
                     await self._events_of(again, reader, ident)
 
     async def _events_of(self, response: httpx2.Response, reader: EventReader, ident: int | None) -> None:
-        begun = ident is None or reader.last_id is not None  # what is resumed may have run
+        # A request whose stream is resumed may have run, so that a lost session does not mean that it did not.
+        begun = ident is None or reader.last_id is not None
 
         async def take(event: Event) -> bool:
             nonlocal begun

@@ -40,7 +40,7 @@ _WHOLLY_LOST = re.compile(
     rf"(?:bad request|not found|conflict|error): (?:{_LOST.pattern})\W?|(?:{_LOST.pattern})\W?", re.IGNORECASE
 )
 _CERTAIN_BYTES = 500
-"""A longer body has more to say than that."""
+"""A longer body says more than that the session is lost."""
 
 
 def shown_url(url: httpx2.URL | str) -> str:
@@ -122,7 +122,7 @@ def session_ended(
     says_so: bool = False,
     quote: bool,
 ) -> BackendCrashed | None:
-    """The error if the server wants a session that it knows; else None. `says_so`: its text says that and nothing else.
+    """Return the error if the server wants a session that it knows; else None. `says_so`: its text says only that.
 
     A `stateless` server that now wants one was replaced by another, which may have run the call.
     """
@@ -151,7 +151,7 @@ def says_session_lost(body: bytes) -> bool:
     """
     if len(body) > _CERTAIN_BYTES or b"ession" not in body:
         return False
-    if any(isinstance(p, Frame) and p.message.get("id") not in (None, "") for p in decode(body)):
+    if any(isinstance(piece, Frame) and piece.message.get("id") not in (None, "") for piece in decode(body)):
         return False
     text = body.decode("utf-8", "replace").strip()
     try:

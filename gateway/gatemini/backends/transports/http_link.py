@@ -5,9 +5,7 @@ No request outlives its link, whichever task made it: a connection that opens af
 
 from __future__ import annotations
 
-import functools
 import logging
-import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -31,6 +29,7 @@ from gatemini.errors import (
     LoginRequired,
 )
 from gatemini.processes.throttle import READ_SECONDS, Throttle
+from gatemini.tls_context import tls_context
 
 DRAIN_SECONDS = 2.0
 DRAIN_BYTES = 64 << 10
@@ -98,8 +97,8 @@ class HttpLink(Link):
                 self._request_over = anyio.Event()
                 await self._request_over.wait()
 
-    async def _login_over(self, needed: LoginRequired) -> None:
-        """End the connection after the request that was refused, which has an error of its own: it was not run."""
+    async def _end_for_login(self, needed: LoginRequired) -> None:
+        """End the connection once the refused request has raised its own error, which says that it was not run."""
         self.end(needed)
 
     def _gone(self, *, sent: bool) -> BackendError:
@@ -124,7 +123,7 @@ class HttpLink(Link):
                     yield response
             except LoginRequired as needed:
                 if not needed.details.get("step_up"):
-                    self._tasks.start_soon(self._login_over, needed)
+                    self._tasks.start_soon(self._end_for_login, needed)
                 raise
             finally:
                 self._requests.discard(scope)
@@ -136,7 +135,7 @@ class HttpLink(Link):
     async def _authorized(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
     ) -> AsyncIterator[httpx2.Response]:
-        """Send a request with the token of the backend's login, again with another one where it is refused."""
+        """Send a request with the token of the backend's login, and again with another one if that is refused."""
         if self._login is None:
             async with self._response(method, url, headers, content) as response:
                 yield response
@@ -226,7 +225,7 @@ async def open_client(
     config: BackendConfig, permitted: Permitted | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """An HTTP client with the backend's headers; `permitted` limits the addresses that it connects to."""
-    tls = await anyio.to_thread.run_sync(_tls_context)
+    tls = await anyio.to_thread.run_sync(tls_context)
     limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS)
     try:
         checked = permitted is not None and not goes_by_proxy(config.url or "")
@@ -244,12 +243,6 @@ async def open_client(
         raise BackendUnreachable(f"{config.name}: {error}", hint="correct `url` or `headers`") from error
     async with client:
         yield client
-
-
-@functools.cache
-def _tls_context() -> ssl.SSLContext:
-    """Cached, because reading the certificate store takes tens of milliseconds."""
-    return httpx2.create_ssl_context()
 
 
 def _same_endpoint(request: httpx2.Request, following: httpx2.Request) -> bool:

@@ -28,7 +28,7 @@ _ERROR = re.compile(r"(?:\w+ )?error\b(?: \d+)?:", re.I)
 
 
 def left_out(reads: Sequence[Read], context: HintContext, value: str) -> list[str]:
-    """A note on the last result of each tool, where the returned value lacks what that says."""
+    """Return notes on the last result of each tool, if the returned value lacks what it says."""
     results = ReadValues(context)
     code = context.program.source[:SEARCHED]
     notes: list[str] = []

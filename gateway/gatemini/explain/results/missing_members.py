@@ -282,6 +282,14 @@ def _place(name: tuple[str, str], source: Source, values: Sequence[Any], *, loop
     return _Place(of, count, tuple(keys))
 
 
+def _length(other: str, reads: Sequence[Read]) -> str:
+    """Name the member `length` of an array if the code reads its number of items by another name."""
+    counted = next((read for read in reads if read.member in ("size", "count", "len")), None)
+    if counted is None or "array" not in other:
+        return ""
+    return f", with {counted.shown.removesuffix(counted.member)}length"
+
+
 def _said(place: _Place, reads: Sequence[Read]) -> str:
     by_text = {read.shown: read for read in reads if read.member}
     lines = sorted({read.line for read in reads})
@@ -293,13 +301,7 @@ def _said(place: _Place, reads: Sequence[Read]) -> str:
     passes = ", so that nothing passes" if any(read.kind == "sifted" for read in reads) else ""
     if place.other is not None:
         whole = f"an item of {place.of}" if place.count > 1 else place.of
-        counted = next((r for r in reads if r.member in ("size", "count", "len")), None)
-        length = (
-            f", with {counted.shown.removesuffix(counted.member)}length"
-            if counted and "array" in place.other
-            else ""
-        )
-        return f"{shown} {are} undefined ({where}){passes}: {whole} is {place.other}{length}"
+        return f"{shown} {are} undefined ({where}){passes}: {whole} is {place.other}{_length(place.other, reads)}"
     keys = keys_of(place.keys, SHOWN_KEYS)
     has = f"the items of {place.of} have {keys}" if place.count > 1 else f"{place.of} is an object {keys}"
     return f"{shown} {are} undefined ({where}){passes}: {one_line(has)}{_meant(place, reads)}"

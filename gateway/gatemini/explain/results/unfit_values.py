@@ -51,7 +51,7 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
 
 
 def _against_date(results: ReadValues, read: Read, dates: set[str], context: HintContext) -> str | None:
-    """Of `o.day > cutoff`, where cutoff is a Date and the day is text, and of `o.day > "01.09.2026"`."""
+    """Return a note on `o.day > cutoff`, where cutoff is a Date and the day is text, or on `o.day > "01.09.2026"`."""
     line = line_at(context.program.source, read.line) or ""
     found = re.search(
         rf"(?<![\w$.]){re.escape(read.shown)}\s*[<>]=?\s*([\w$]+|{_DAY.pattern})\s*[)&|?;,]", line

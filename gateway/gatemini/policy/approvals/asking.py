@@ -128,7 +128,7 @@ class Approvals:
     ) -> None:
         """Return once a grant admits the call. Raises ApprovalDenied, ApprovalPending or StateUnavailable.
 
-        `alone`: grants of other replicas are left out.
+        `alone`: without the grants of other replicas, which the state store has.
         """
         subject = Subject.of(facts, revision, decision.rule)
         if (grant := self.store.use(subject)) is not None:
@@ -324,7 +324,7 @@ class Approvals:
     async def decided(
         self, ident: str, digest: str, channel: Channel, *, granted: bool, by: str = ""
     ) -> Approval:
-        """Decide an open approval; a grant that no call waits for is one of all replicas. Raises NotDecided."""
+        """Decide an open approval, and share a grant that no call waits for with all replicas. Raises NotDecided."""
         approval = self.decide(ident, digest, channel, granted=granted, by=by)
         if granted and self.shared is not None:
             await self.shared.keep(approval, self.store)

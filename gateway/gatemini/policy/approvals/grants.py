@@ -121,7 +121,7 @@ class GrantStore:
         return True
 
     def forget(self, subject: Subject) -> None:
-        """Remember no grant for equal calls any more."""
+        """Forget the grant that is remembered for equal calls."""
         self._remembered.pop(subject, None)
 
     def leave(self, approval: Approval, *, keep: bool) -> None:

@@ -17,7 +17,7 @@ from gatemini.policy.approvals.subject import Request
 from gatemini.text.escape import visible
 
 SHOWN_CHARS = 2000
-"""Characters of one call's arguments that are shown at first; the whole is shown on request."""
+"""Characters of one call's arguments that are shown at first; all are shown on request."""
 LEAST_SHARE = 40
 """Characters of each argument that are shown at least."""
 WIDTH = 78
@@ -108,7 +108,7 @@ def _arguments(request: Request, most: int | None) -> tuple[list[str], int]:
 
 
 def _share(sizes: Sequence[int], most: int) -> int:
-    """Return the most characters of one argument with which all of them fit into `most`."""
+    """Return how many characters of each argument to show, so that all arguments fit into `most`."""
     left = most
     for count, size in zip(range(len(sizes), 0, -1), sorted(sizes), strict=True):
         if size * count > left:
@@ -128,7 +128,7 @@ def _alphabet(letter: str) -> str:
 
 
 def _wrapped(line: str) -> str:
-    """Return a line in parts that fit a terminal: what a terminal breaks by itself would look like a line of its own."""
+    """Return a line in parts that fit a terminal, which would break it so that the rest looks like another line."""
     parts: list[str] = []
     at, room = 0, WIDTH
     while at < len(line):

@@ -24,7 +24,7 @@ class Subject:
     revision: str
     """Of the policy in force."""
     rule: str = ""
-    """What asked: a grant from before the session read something does not answer the guard's question."""
+    """The rule that asks: a grant for one rule does not admit a call about which another one asks."""
 
     @classmethod
     def of(cls, facts: CallFacts, revision: str, rule: str = "") -> Subject:

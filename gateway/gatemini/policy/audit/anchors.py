@@ -74,7 +74,7 @@ async def _run(command: Sequence[str], line: bytes) -> list[str]:
 
 
 async def _posted(url: str, line: bytes) -> list[str]:
-    """Post the line; what the server at that address answers, or does not, is not trusted to end."""
+    """Post the line within `ANCHOR_SECONDS`, for the server may never end its answer; return what failed."""
     try:
         with anyio.fail_after(ANCHOR_SECONDS):
             await anyio.to_thread.run_sync(_post, url, line, abandon_on_cancel=True)

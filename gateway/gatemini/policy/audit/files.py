@@ -59,7 +59,7 @@ class AuditFile:
         getattr(os, "fdatasync", os.fsync)(self.fd)
 
     def is_lost(self) -> bool:
-        """Whether its name means no file any more, or another one: then nobody finds what is written to it."""
+        """Whether its path names no file any more, or another one: then what is written to it cannot be found."""
         try:
             named = self.path.lstat()
         except FileNotFoundError:

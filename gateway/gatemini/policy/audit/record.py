@@ -33,7 +33,7 @@ class Head:
 
 
 class Line(msgspec.Struct):
-    """What the fields of a line say of its place in the log; its other fields are covered by the hash."""
+    """The fields of a line that give its place in the log; its other fields are covered by the hash."""
 
     seq: int
     kind: str
@@ -53,7 +53,7 @@ _DECODER = msgspec.json.Decoder(Line)
 
 
 def read_line(text: bytes) -> Line | None:
-    """Return what a line of the log says, None for one that is no record."""
+    """Decode a line of the log, None if it is no record."""
     try:
         return _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -24,7 +24,7 @@ class Filter:
     since: str | None = None
 
     def takes(self, record: dict[str, Any]) -> bool:
-        """Whether the record is one of those."""
+        """Whether the record is wanted."""
         return (
             (self.kind is None or record.get("kind") == self.kind)
             and (self.session is None or record.get("session") == self.session)

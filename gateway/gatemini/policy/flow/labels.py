@@ -16,7 +16,7 @@ READS_NAMED = 10
 """Tools that are named for each label; further ones are counted."""
 
 NOT_GATHERED = "(something before policy.flow was switched on)"
-"""Named in place of the reads of a session that began without the guard."""
+"""Replaces the names of the tools that a session called before the guard was on."""
 
 
 class Held:

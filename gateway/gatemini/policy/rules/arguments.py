@@ -34,7 +34,7 @@ class ArgumentTest:
         tokens = pointer.split("/")[1:]
         self._tokens = tuple(token.replace("~1", "/").replace("~0", "~") for token in tokens)
         self.name = self._tokens[0] if self._tokens else None
-        """The argument that it is about, None for all of them."""
+        """The argument that the pointer leads into, None for all of them."""
         self._tests = tuple(_tests(matcher))
         self._whole = isinstance(matcher.equals, list)
 

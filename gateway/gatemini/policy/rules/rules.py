@@ -24,7 +24,7 @@ MOST_KEPT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The names of those arguments of a call that are known; `complete`: it has no others."""
+    """The names of the arguments of a call that are known before it is made; `complete`: it has no others."""
 
     names: frozenset[str] = frozenset()
     complete: bool = False
@@ -229,7 +229,7 @@ class Rules:
     def possible(self, facts: CallFacts, known: Known | None = None) -> Decision:
         """Return the least strict decision that the call could get with other arguments: deny where with none.
 
-        `known` are the arguments that no call of this kind could have otherwise; without it, none are.
+        `known` are the arguments that are equal in all such calls; without it, none are.
         """
         known = known or NOTHING_KNOWN
         if self.config.read_only and not facts.hints.read_only:

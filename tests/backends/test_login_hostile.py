@@ -1,0 +1,194 @@
+"""What a login withstands: servers, issuers and pages in the browser that send what nobody should."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from mcp_types import ElicitResult
+
+from fixtures.login_gate import gate
+from fixtures.realm import SECRET, Realm, realm_and_server, serving, visit
+from fixtures.running import client_of, until
+from gatemini.backends.oauth import discovery
+from gatemini.backends.oauth.browser import Callback, callback
+from gatemini.backends.oauth.clients import proof
+from gatemini.backends.oauth.discovery import Challenge, discover
+from gatemini.backends.oauth.logins import Logins
+from gatemini.backends.oauth.record import Client, Kept, Login
+from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, refused
+from gatemini.backends.oauth.vault import FileVault, StoreVault, key_of
+from gatemini.config.model.backend import BackendConfig, BackendOAuth
+from gatemini.errors import ConfigError
+from gatemini.state.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+ISSUER, BACKEND = "https://id.example.com", "https://mcp.example.com/mcp"
+LOGIN = Login(ISSUER, f"{ISSUER}/token", BACKEND, Client("c"))
+WEB = key_of("web", BACKEND, "")
+
+
+async def sent(back: Callback, target: str) -> bytes:
+    port = int(back.url.rpartition(":")[2].partition("/")[0])
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(f"GET {target} HTTP/1.1\r\n\r\n".encode())
+        return await stream.receive()
+
+
+@pytest.mark.parametrize("target", ["//[", "/", "/callback", "/callback?state=", "*", "http://elsewhere/"])
+async def test_a_request_of_another_page_neither_ends_nor_answers_a_login(target: str) -> None:
+    async with callback(BackendOAuth(), None) as back:
+        assert (await sent(back, target)).startswith(b"HTTP/1.1 4")
+        assert (await sent(back, f"/callback?code=x&state={back.state}")).startswith(b"HTTP/1.1 200")
+        assert (await back.answer())["code"] == "x"
+
+
+def test_a_long_secret_that_a_server_quotes_is_not_shown_in_part() -> None:
+    token = secrets.token_hex(300)
+    said = {"error": "invalid_grant", "error_description": f"unknown\x1b[2J refresh token {token}"}
+    error = refused(f"{ISSUER}/token", 400, said, {"refresh_token": token})
+    assert error.code == "invalid_grant"
+    assert token[:8] not in str(error)
+    assert "refresh token «secret»" in str(error)
+    assert str(error).isprintable()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.2/token",
+        "https://localhost./token",
+        "https://service.localhost/token",
+        "https://[::ffff:127.0.0.1]/token",
+        "https://0.0.0.0:8443/token",
+        "https://id.example.com/\x1b[2J",
+        "https://[",
+        "https://name@id.example.com/token",
+        "http://id.example.com/token",
+    ],
+)
+def test_a_remote_server_names_no_address_of_this_machine_and_no_odd_one(url: str) -> None:
+    with pytest.raises(OAuthError) as found:
+        checked(url, BACKEND)
+    assert str(found.value).isprintable()
+
+
+async def test_a_challenge_whose_address_is_no_url_is_an_error_of_the_login() -> None:
+    with pytest.raises(OAuthError, match="no URL"):
+        await discover(BACKEND, Challenge(metadata_url="https://["))
+
+
+@pytest.mark.parametrize("seconds", [10**18, "9" * 5000])
+def test_a_token_that_lives_for_ever_has_an_end_that_can_be_shown(seconds: object) -> None:
+    login = LOGIN.with_tokens({"access_token": "t", "expires_in": seconds}, 1e9, None)
+    assert login.expires is not None
+    assert 4e9 < login.expires < 5e9
+    assert not login.is_expired(2e9)
+
+
+def test_a_private_key_that_cannot_sign_tokens_is_named_as_such() -> None:
+    key = Ed448PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    config = BackendOAuth(client_id="c", client_secret=key.decode(), flow="private_key_jwt")
+    signer = Login(ISSUER, f"{ISSUER}/token", BACKEND, Client("c", method="private_key_jwt"))
+    with pytest.raises(OAuthError, match="RSA, EC or Ed25519"):
+        proof(config, signer, {})
+
+
+async def test_a_damaged_key_seals_nothing(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"k" * 16)
+    with pytest.raises(ConfigError, match="16 bytes, and needs 32"):
+        await FileVault(tmp_path).write(WEB, Kept(LOGIN))
+
+
+async def test_a_server_that_never_says_its_issuer_holds_up_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await anyio.sleep_forever()
+
+    monkeypatch.setattr(discovery, "DISCOVERY_SECONDS", 0.1)
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, silent)
+            try:
+                await discover(f"http://127.0.0.1:{port}/mcp", Challenge())
+            except IssuerUnreachable as error:
+                assert "within 0.1 s" in str(error)  # noqa: PT017 - a task group would wrap it
+            else:
+                pytest.fail("a silent server has no issuer")
+            tasks.cancel_scope.cancel()
+
+
+async def test_the_command_in_a_hint_has_a_principal_as_one_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    config = BackendConfig.model_validate({"name": "web", "url": BACKEND, "oauth": {"per_user": True}})
+    who = "ann'; reboot #"
+    credentials = Logins(lambda name, values: None, MemoryStore()).of(config, who)
+    assert credentials is not None
+    needed = await credentials.required(Challenge(), "it has none")
+    command = str(needed.hint).split("`")[1]
+    assert shlex.split(command) == ["gatemini", "login", "web", "--principal", who]
+
+
+async def test_a_cancelled_renewal_gives_up_its_turn() -> None:
+    class Distant(MemoryStore):
+        async def release(self, key: str, owner: str) -> None:
+            await anyio.lowlevel.checkpoint()
+            await super().release(key, owner)
+
+    store = Distant()
+    with anyio.CancelScope() as scope:
+        async with StoreVault(store).turn(WEB):
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+    assert await store.lease(f"login:turn:{WEB}", "another", 1.0)
+
+
+async def test_a_server_that_names_another_issuer_than_before_gets_no_secret_of_an_unattended_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
+    client = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET}
+    async with (
+        realm_and_server() as places,
+        serving(Realm) as (other,),
+        gate(tmp_path, places, **client) as there,
+    ):
+        assert "hello from there" in await there.call()
+        there.server.metadata = {"authorization_servers": [other.url]}
+        there.server.realm = other
+        assert f"its issuer is {other.url} now" in await there.call()
+        assert not other.asked("/token")
+        await there.log_in()
+        await until(lambda: there.state == "healthy")
+        assert "hello from there" in await there.call()
+
+
+async def test_a_call_whose_login_cannot_be_stored_names_the_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/state")
+    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
+
+    async def answer_url(context: Any, params: Any) -> ElicitResult:
+        assert (await visit(params.url)).status_code == 200
+        return ElicitResult(action="accept")
+
+    async with realm_and_server() as places, gate(tmp_path, places) as there:
+        async with client_of(there.app, elicitation_callback=answer_url) as connected:
+            code = "return await web.echo({ text: 'hello' });"
+            result = await connected.call_tool("call_tool_chain", {"code": code})
+        assert "gatemini login web" in result.content[0].text  # type: ignore[union-attr]
+    assert "Not a directory" in caplog.text
