@@ -22,7 +22,7 @@ from gatemini.errors import StateUnavailable
 from gatemini.http.auth.challenge import LoginRefused
 from gatemini.http.auth.login import Login, Logins
 from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
-from gatemini.http.exchange import Call, Detachable, Exchange, refuse
+from gatemini.http.exchange import Call, Detachable, Exchange, send_json
 from gatemini.http.replicas.relay import Forwarded, NotInProgress
 from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.replicas.routing import Routing
@@ -118,15 +118,15 @@ class Endpoint:
         try:
             await serving
         except LoginRefused as refused:
-            await refuse(send, refused.status, refused.body, *refused.headers)
+            await send_json(send, refused.status, refused.body, *refused.headers)
         except BodyRefused as refused:
             if refused.status:
                 late = [(b"connection", b"close")] if refused.status == 408 else []
-                await refuse(send, refused.status, _error(str(refused)), *late)
+                await send_json(send, refused.status, _error(str(refused)), *late)
         except TooManySessions:
-            await refuse(send, 503, _error("too many open sessions (http.sessions.max)"), RETRY)
+            await send_json(send, 503, _error("too many open sessions (http.sessions.max)"), RETRY)
         except StateUnavailable as error:
-            await refuse(send, 503, _error(error.message), RETRY)
+            await send_json(send, 503, _error(error.message), RETRY)
         except NotInProgress:
             raise
         except Exception:
@@ -146,7 +146,7 @@ class Endpoint:
         envelope = read_envelope(body) if body else Envelope()
         call = Call(scope, headers, login, body, envelope, self._is_modern(headers))
         if self.draining and not (body and envelope.continues):
-            await refuse(send, 503, _error("the gateway is stopping", envelope.id), RETRY)
+            await send_json(send, 503, _error("the gateway is stopping", envelope.id), RETRY)
             return
         await self._serve(call, receive, send)
 
@@ -180,12 +180,12 @@ class Endpoint:
                 else:
                     await self._shared.renew(found)
             if found is None:
-                await refuse(send, 404, _error("Session not found", call.envelope.id))
+                await send_json(send, 404, _error("Session not found", call.envelope.id))
             return found
         if call.envelope.method == "initialize" and call.envelope.is_request:
             return self._sessions.opened_by_handshake(principal, call.login.user)
         text = "Mcp-Session-Id is missing: send initialize first, or MCP-Protocol-Version: 2026-07-28"
-        await refuse(send, 400, _error(text, call.envelope.id))
+        await send_json(send, 400, _error(text, call.envelope.id))
         return None
 
     # -- requests that are answered ------------------------------------------------------------------
@@ -210,7 +210,7 @@ class Endpoint:
             await exchange.ended.wait()
             status, why = self._unanswered(exchange)
             resume = f"; send the code again under `// @resume {exchange.chain}`" if exchange.chain else ""
-            await refuse(send, status, _error(why + resume, call.envelope.id), RETRY)
+            await send_json(send, status, _error(why + resume, call.envelope.id), RETRY)
 
     def _unanswered(self, exchange: Exchange) -> tuple[int, str]:
         """Return the status and the reason for a request that has ended without an answer."""
@@ -332,7 +332,7 @@ class Endpoint:
         if begun and not ended:
             await send({"type": "http.response.body", "body": b""})
         elif not begun:
-            await refuse(send, 503, _error("the gateway is stopping"), RETRY)
+            await send_json(send, 503, _error("the gateway is stopping"), RETRY)
         if call.scope["method"] == "DELETE" and status == 200:
             self._sessions.end(session)
             if self._shared is not None:

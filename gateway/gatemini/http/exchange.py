@@ -196,7 +196,7 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def refuse(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+async def send_json(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
     """Send a whole answer with a JSON body."""
     length = (b"content-length", str(len(body)).encode())
     all_headers: list[Any] = [(b"content-type", b"application/json"), length, *headers]

@@ -17,7 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from gatemini.config.model.http.server import HttpConfig
 from gatemini.http.auth.challenge import WELL_KNOWN
-from gatemini.http.exchange import refuse
+from gatemini.http.exchange import send_json
 from gatemini.http.network.guard import Guard
 
 PATH = "/mcp"
@@ -87,7 +87,7 @@ class Checked:
             (403, self._guard.origin(headers)),
         ):
             if why:
-                await refuse(
+                await send_json(
                     send, status, json.dumps({"error": "forbidden", "error_description": why}).encode()
                 )
                 return

@@ -20,6 +20,7 @@ from starlette.types import Scope, Send
 
 from gatemini.chain.client import NO_CLIENT
 from gatemini.http.body import SESSION_META, Envelope
+from gatemini.http.exchange import send_json
 from gatemini.model import Json
 from gatemini.protocol.asking import ASKING
 from gatemini.protocol.plain_calls import CALL, ENVELOPE_KEYS, PLAIN_PARAMS, envelope, failure, written
@@ -88,7 +89,7 @@ class Shortcut:
     async def serve(self, message: Envelope, send: Send) -> None:
         """Run the call and send its answer: a document, or a stream where it takes long."""
         if not self._streams:
-            await _document(send, *await self._answer(message))
+            await send_json(send, *await self._answer(message))
             return
         stream = _Stream(send)
         try:
@@ -100,7 +101,7 @@ class Shortcut:
                 {"type": "http.response.body", "body": b"event: message\r\ndata: " + body + b"\r\n\r\n"}
             )
         else:
-            await _document(send, status, body)
+            await send_json(send, status, body)
 
     async def _answer(self, message: Envelope) -> tuple[int, bytes]:
         relay = Relay(
@@ -157,10 +158,3 @@ class _Stream:
 
 def _headers(scope: Scope) -> list[tuple[bytes, bytes]]:
     return [pair for pair in scope["headers"] if pair[0] in CHECKED_HEADERS or pair[0].startswith(b"mcp-")]
-
-
-async def _document(send: Send, status: int, body: bytes) -> None:
-    length = (b"content-length", str(len(body)).encode())
-    headers = [length, (b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

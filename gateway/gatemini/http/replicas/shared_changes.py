@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import anyio
 import msgspec
 
 from gatemini.errors import StateUnavailable
+from gatemini.http.replicas.subscription import RETRY_SECONDS, subscribe
 from gatemini.state.store import StateStore
 from gatemini.upkeep.changes import Changes, Kind
 
 CHANNEL = "changes"
 GATHER_SECONDS = 0.1
 """How long changes are gathered for one message."""
-RETRY_SECONDS = 0.5
 
 
 class Change(msgspec.Struct, array_like=True, frozen=True):
@@ -48,7 +46,7 @@ class SharedChanges:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._publish)
-                tasks.start_soon(self._receive)
+                tasks.start_soon(subscribe, self._store, CHANNEL, self._apply)
         finally:
             self._changes.leave(self._add, "tools", "state")
 
@@ -70,17 +68,11 @@ class SharedChanges:
                 self._pending.set()
                 await anyio.sleep(RETRY_SECONDS)
 
-    async def _receive(self) -> None:
-        while True:
-            try:
-                async with self._store.listen(CHANNEL) as messages:
-                    async for _, message in messages:
-                        with suppress(msgspec.MsgspecError):  # of a replica of another version
-                            self._apply(msgspec.msgpack.decode(message, type=Announced))
-            except StateUnavailable:
-                await anyio.sleep(RETRY_SECONDS)
-
-    def _apply(self, announced: Announced) -> None:
+    async def _apply(self, message: bytes) -> None:
+        try:
+            announced = msgspec.msgpack.decode(message, type=Announced)
+        except msgspec.MsgspecError:
+            return  # a replica of another version has published it
         if announced.replica == self._replica:
             return
         self._applying = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -13,6 +12,7 @@ from gatemini.config.variables.redaction import Redactor
 from gatemini.daemon import console
 from gatemini.daemon.hello import Hello
 from gatemini.errors import StateUnavailable
+from gatemini.http.replicas.subscription import subscribe
 from gatemini.policy.approvals.asking import Approvals
 from gatemini.state.store import StateStore
 
@@ -22,7 +22,6 @@ LISTING_SECONDS = 0.3
 DECIDING_SECONDS = 2.0
 """How long the replica whose call waits for the approval may take to answer."""
 KEPT_SECONDS = 60.0
-RETRY_SECONDS = 0.5
 
 
 class Command(msgspec.Struct, array_like=True):
@@ -43,16 +42,13 @@ class SharedConsole:
 
     async def run(self) -> None:
         """Answer the commands of other replicas until cancelled."""
-        while True:
-            try:
-                async with self._store.listen(CHANNEL) as messages:
-                    async for _, message in messages:
-                        with suppress(msgspec.MsgspecError):  # of a replica of another version
-                            await self._reply(msgspec.msgpack.decode(message, type=Command))
-            except StateUnavailable:
-                await anyio.sleep(RETRY_SECONDS)
+        await subscribe(self._store, CHANNEL, self._reply)
 
-    async def _reply(self, command: Command) -> None:
+    async def _reply(self, message: bytes) -> None:
+        try:
+            command = msgspec.msgpack.decode(message, type=Command)
+        except msgspec.MsgspecError:
+            return  # a replica of another version has published it
         if command.replica == self._replica:
             return
         hello = Hello(gatemini=1, control=command.control, arguments=command.arguments)

@@ -19,6 +19,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 
 from gatemini.errors import StateUnavailable
 from gatemini.http.replicas.session_ids import SessionIds
+from gatemini.http.replicas.subscription import RETRY_SECONDS, subscribe
 from gatemini.http.session_manager import SessionManager
 from gatemini.http.sessions import HttpSession, HttpSessions
 from gatemini.policy.principal import Principal
@@ -36,8 +37,6 @@ RENEW_SHARE = 0.25
 """Share of its time to live after which the time to live of a session in use is extended."""
 APPLY_SECONDS = 5.0
 """How long one message may take to apply: the next one waits for it."""
-RETRY_SECONDS = 0.5
-"""Between two attempts to reach the store again."""
 KEEP_SECONDS = 5.0
 """How long the first answer of a session waits for a store that cannot be reached, so that other replicas know the session."""
 
@@ -192,14 +191,11 @@ class SharedSessions:
 
     async def run(self) -> None:
         """Apply the messages of other replicas to this replica's copies, until cancelled."""
-        while True:
-            try:
-                async with self._store.listen(CHANNEL) as messages:
-                    async for _, data in messages:
-                        with anyio.move_on_after(APPLY_SECONDS):
-                            await self._apply(data)
-            except StateUnavailable:
-                await anyio.sleep(RETRY_SECONDS)
+        await subscribe(self._store, CHANNEL, self._apply_in_time)
+
+    async def _apply_in_time(self, data: bytes) -> None:
+        with anyio.move_on_after(APPLY_SECONDS):
+            await self._apply(data)
 
     async def _apply(self, data: bytes) -> None:
         try:

@@ -10,8 +10,8 @@ from cachetools import TTLCache
 
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
+from gatemini.policy.limits.budgets import MINUTE
 
-MINUTE = 60.0
 MOST_PRINCIPALS = 100_000
 
 
