@@ -15,6 +15,7 @@ from gatemini.policy.decision import Decision
 from gatemini.policy.door import Door
 from gatemini.policy.limits.budgets import Counts
 from gatemini.policy.principal import Principal
+from gatemini.policy.rules.when import When
 
 WHO = Principal("uid:1000", "claude-code", transport="stdio")
 NOON = datetime(2026, 3, 4, 12, 0).astimezone()  # a Wednesday
@@ -332,6 +333,12 @@ def test_an_expression_that_takes_too_long_denies_and_says_so(monkeypatch: pytes
     decision = decide(rule(when="args.s.matches('a+$')"), arguments={"s": "a" * 100_000})
     assert decision.action == "deny"
     assert "took more than" in decision.reason
+
+
+def test_an_evaluation_that_something_else_held_up_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 1.0, 1.0])
+    monkeypatch.setattr("gatemini.policy.rules.when.time.thread_time", lambda: next(clock))
+    assert When("args.a == 1")({"a": 1}, {})
 
 
 def test_an_expression_is_evaluated_only_where_the_other_matchers_hold() -> None:

@@ -11,6 +11,8 @@ from gatemini.model import Json
 
 CPU_SECONDS = 0.005
 """The most that one evaluation may take."""
+TRIES = 2
+"""A pass of the garbage collector in the middle of an evaluation takes longer than that, and does not come twice."""
 MOST_WORK = 1_000_000
 """The most that one evaluation may have to do, in steps of some 5 ns, if everything in its loops looks at everything."""
 DEPTH = 100
@@ -40,18 +42,25 @@ class When:
     def __call__(self, arguments: Json, variables: Json) -> bool:
         """Return whether the expression holds. Raises WhenFailed."""
         self._check_size(arguments)
-        began = time.thread_time()
-        try:
-            value = self._evaluate({**variables, "args": arguments})
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
-            raise WhenFailed(f"{type(error).__name__}: {error}") from None
-        if time.thread_time() - began > CPU_SECONDS:
+        given = {**variables, "args": arguments}
+        for _ in range(TRIES):
+            began = time.thread_time()
+            value = self._value(given)
+            if time.thread_time() - began <= CPU_SECONDS:
+                break
+        else:
             raise WhenFailed(f"it took more than {CPU_SECONDS * 1000:g} ms")
         if not isinstance(value, bool):
             raise WhenFailed(f"its value is {type(value).__name__}, not true or false")
         return value
+
+    def _value(self, given: Json) -> object:
+        try:
+            return self._evaluate(given)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
+            raise WhenFailed(f"{type(error).__name__}: {error}") from None
 
     def _check_size(self, arguments: Json) -> None:
         values, chars = 0, 0
