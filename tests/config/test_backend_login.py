@@ -21,6 +21,7 @@ URL = "https://mcp.example.com/mcp"
     ("keys", "why"),
     [
         ({"command": "x", "oauth": {}}, "for backends with a url"),
+        ({"url": "http://tools.example.com/mcp", "oauth": {}}, "needs an https:// url"),
         ({"url": URL, "headers": {"authorization": "Bearer x"}, "oauth": {}}, "exclude each other"),
         ({"url": URL, "oauth": {"flow": "client_credentials", "client_id": "x"}}, "needs client_id and"),
         ({"url": URL, "oauth": {"client_metadata_url": "http://example.com/x"}}, "https:// URL with a path"),

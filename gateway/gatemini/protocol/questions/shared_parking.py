@@ -60,16 +60,18 @@ class SharedParking:
         await self._store.put(_key(token), parked, self._ttl)
 
     async def forget(self, token: str) -> None:
-        """The chain goes on here."""
+        """Forget a chain that its own replica goes on with."""
         await self._store.delete(_key(token))
 
     async def take(self, token: str, session: str) -> Parked | None:
         """Take over a chain of this session that another replica has parked, once."""
         if token.partition(".")[0] == self._replica:
             return None
+        [data] = await self._store.get(_key(token))
+        if data is None or msgspec.msgpack.decode(data, type=Parked).session != session:
+            return None
         data = await self._store.take(_key(token))
-        parked = None if data is None else msgspec.msgpack.decode(data, type=Parked)
-        return parked if parked is not None and parked.session == session else None
+        return None if data is None else msgspec.msgpack.decode(data, type=Parked)
 
 
 def waiting_replica(request_state: object, ident: object) -> str | None:
