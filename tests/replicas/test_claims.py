@@ -31,3 +31,16 @@ async def test_an_equal_request_right_after_the_answer_keeps_its_own_claim() -> 
         await anyio.wait_all_tasks_blocked()
         assert await one.take(KEY, "again") is None
     assert await two.take(KEY, "second") == Claim("one", "again")
+
+
+async def test_one_replica_takes_over_the_claim_of_one_that_is_gone() -> None:
+    store = MemoryStore()
+    gone, one, two = (Claims(store, name) for name in ("gone", "one", "two"))
+    await gone.take(KEY, "first")
+    claim = await one.take(KEY, "second")
+    assert claim == await two.take(KEY, "third") == Claim("gone", "first")
+    assert await one.take_over(KEY, claim, "second")
+    assert not await two.take_over(KEY, claim, "third")
+    again = await two.take(KEY, "third")
+    assert again == Claim("one", "second")
+    assert await two.take_over(KEY, again, "third")

@@ -319,7 +319,9 @@ class BackendConfig(Strict):
         if self.oauth is not None and self.url is None:
             raise PydanticCustomError("oauth", "oauth is for backends with a url")
         if self.oauth is not None and self.url is not None and not _encrypted(self.url):
-            raise PydanticCustomError("oauth", "oauth needs an https:// url: its tokens would be sent in clear")
+            raise PydanticCustomError(
+                "oauth", "oauth needs an https:// url: its tokens would be sent in clear"
+            )
         if self.oauth is not None and any(name.lower() == "authorization" for name in self.headers):
             raise PydanticCustomError("oauth", "oauth and headers.Authorization exclude each other")
         return self

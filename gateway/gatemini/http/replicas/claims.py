@@ -42,11 +42,20 @@ class Claims:
         found = None if data is None else msgspec.msgpack.decode(data, type=Claim)
         if found is not None and found.replica != self._replica:
             return found
-        await self.take_over(key, chain)  # this replica's own claim, of a request that has ended
+        await self._replace(key, chain)  # this replica's own claim, of a request that has ended
         return None
 
-    async def take_over(self, key: Key, chain: str) -> None:
-        """Replace the claim of a replica that does not serve the request any more. Raises StateUnavailable."""
+    async def take_over(self, key: Key, claim: Claim, chain: str) -> bool:
+        """Replace the claim of a replica that does not serve the request any more; False where another one does that.
+
+        Raises StateUnavailable.
+        """
+        if not await self._store.put_new(f"{_name(key)}:{claim.replica}:{claim.chain}", b"", JOIN_SECONDS):
+            return False
+        await self._replace(key, chain)
+        return True
+
+    async def _replace(self, key: Key, chain: str) -> None:
         if _name(key) in self._released:
             self._released.remove(_name(key))  # the claim to delete is the earlier one
         claim = msgspec.msgpack.encode(Claim(self._replica, chain))

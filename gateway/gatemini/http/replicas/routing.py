@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import anyio
 from starlette.types import Message, Receive, Send
 
 from gatemini.chain.replay.journals_in_memory import new_chain
@@ -17,6 +18,8 @@ from gatemini.protocol.questions.shared_parking import waiting_replica
 
 logger = logging.getLogger(__name__)
 
+RETAKE_SECONDS = 0.02
+"""Until another replica has replaced the claim of one that is gone."""
 KEPT_HEADERS = frozenset({b"accept", b"content-type", b"last-event-id"})
 """Forwarded with those of MCP. The token is not: its login was checked already."""
 
@@ -65,13 +68,15 @@ class Routing:
         self, call: Call, session: HttpSession, exchange: Exchange, key: Key, receive: Receive, send: Send
     ) -> Receive | None:
         chain = new_chain()
-        claim = await self._claims.take(key, chain)
-        if claim is not None:
+        while (claim := await self._claims.take(key, chain)) is not None:
             if await self._relay.forward(claim.replica, _forwarded(call), send):
                 return None
-            if await _has_journal(session, claim.chain):
-                chain, receive = claim.chain, _with_body(receive, resuming(call.body, claim.chain))
-            await self._claims.take_over(key, chain)
+            resumes = await _has_journal(session, claim.chain)
+            if await self._claims.take_over(key, claim, claim.chain if resumes else chain):
+                if resumes:
+                    chain, receive = claim.chain, _with_body(receive, resuming(call.body, claim.chain))
+                break
+            await anyio.sleep(RETAKE_SECONDS)
         session.planned[call.envelope.id] = chain
         exchange.claimed = True
         return receive
