@@ -1,4 +1,4 @@
-"""What holds for every input: nothing lost, nothing longer, nothing that says it is JSON and is not."""
+"""What holds for every input: nothing lost, nothing longer but by a note, nothing that says it is JSON and is not."""
 
 import json
 import re
@@ -48,7 +48,9 @@ texts = st.one_of(
 def test_an_answer_is_never_longer_than_its_input_in_characters_or_bytes(
     text: str, made: OutputOptions
 ) -> None:
-    answer = whole(reduced(text, made))
+    found = reduced(text, made)
+    # That an intent finds nothing is said even of a text that is shorter than the note.
+    answer = whole(replace(found, notes=[note for note in found.notes if not note.startswith("[Intent '")]))
     assert len(encode(answer)) <= len(encode(text))
     if len(encode(text)) <= made.limit.bytes:  # else there may be fewer bytes in more characters
         assert len(answer) <= len(text)
