@@ -120,15 +120,16 @@ def test_a_change_of_each_kind_at_any_of_ten_thousand_records_is_found(
 
 
 def each_byte_is_protected(log: list[Path], numbers: slice, window: Path) -> None:
-    """Change some records at each of their bytes, with the two records after each as its file."""
-    lines = [line for path in log for line in path.read_bytes().splitlines(keepends=True)]
+    """Change some records at each of their bytes, with the two records after each in its file as a file."""
+    files = [path.read_bytes().splitlines(keepends=True) for path in log]
+    windows = [lines[at : at + 3] for lines in files for at in range(len(lines) - 2)]
     rng = random.Random(numbers.start)
-    for at in range(*numbers.indices(len(lines) - 2)):
-        rest = b"".join(lines[at + 1 : at + 3])
-        window.write_bytes(lines[at] + rest)
+    for at, (first, *more) in list(enumerate(windows))[numbers]:
+        rest = b"".join(more)
+        window.write_bytes(first + rest)
         sound = verify([window]).findings
-        for place in range(len(lines[at])):
-            line = bytearray(lines[at])
+        for place in range(len(first)):
+            line = bytearray(first)
             line[place] ^= rng.randrange(1, 256)
             window.write_bytes(bytes(line) + rest)
             assert verify([window]).findings != sound, (at, place)
