@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from gatemini.config.model.values.durations import MAX_SECONDS, parse_duration
+from gatemini.config.model.values.urls import is_encrypted
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 """Names of backends: the first half of every qualified name."""
@@ -318,19 +319,13 @@ class BackendConfig(Strict):
             )
         if self.oauth is not None and self.url is None:
             raise PydanticCustomError("oauth", "oauth is for backends with a url")
-        if self.oauth is not None and self.url is not None and not _encrypted(self.url):
+        if self.oauth is not None and self.url is not None and not is_encrypted(self.url):
             raise PydanticCustomError(
                 "oauth", "oauth needs an https:// url: its tokens would be sent in clear"
             )
         if self.oauth is not None and any(name.lower() == "authorization" for name in self.headers):
             raise PydanticCustomError("oauth", "oauth and headers.Authorization exclude each other")
         return self
-
-
-def _encrypted(url: str) -> bool:
-    """Whether nobody on the way reads what is sent to a URL."""
-    parts = urlsplit(url)
-    return parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}
 
 
 _FILTER = frozenset(("allow", "deny"))

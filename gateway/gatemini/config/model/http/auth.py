@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
 from gatemini.config.model.backend import Duration, Strict
+from gatemini.config.model.values.urls import is_encrypted
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by a private key that only the issuer has; HMAC, whose key verifiers share, is none of them."""
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
 
 def _https(text: str) -> str:
-    parts = urlsplit(text)
-    if not parts.hostname or (parts.scheme != "https" and parts.hostname not in _LOOPBACK):
+    if not is_encrypted(text):
         raise ValueError("an https:// URL; http:// is allowed for this machine only")
     return text
 
