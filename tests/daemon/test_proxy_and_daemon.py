@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.daemons import Home, until
+from fixtures.paused import pause
 
 EXTRA = {
     "__main__",
@@ -172,7 +173,7 @@ def test_a_refusal_that_arrives_together_with_a_request_answers_it(home: Home) -
         daemon, _ = listener.accept()
         with daemon:
             daemon.recv(1 << 16)
-            client.process.send_signal(signal.SIGSTOP)
+            pause(client.process.pid)
             daemon.send(b'{"gatemini":"failed","reason":"no place is free"}\n')
         ident = client.send("tools/list")
         client.process.send_signal(signal.SIGCONT)

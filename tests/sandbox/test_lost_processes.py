@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from fixtures.guest import Chain, Runner
+from fixtures.paused import pause
 from gatemini_sandbox import worker_handle
 from gatemini_sandbox.errors import WorkerLost
 from gatemini_sandbox.host import Sandbox
@@ -163,7 +164,7 @@ async def test_a_chain_sent_to_a_process_that_ended_while_idle_runs_in_another(a
     for stopped in (True, False):  # the chain is sent before, or after, the process has gone
         dead = psutil.Process(apart._workers[0].pid)
         if stopped:
-            dead.send_signal(signal.SIGSTOP)
+            pause(dead.pid)
             values: list[object] = []
 
             async def run() -> None:
@@ -186,7 +187,7 @@ async def test_a_process_that_does_not_stop_a_chain_gets_no_new_one(
     chain = Chain(apart, "await demo.echo({}); return 1")
     step = await chain.start()
     victim = apart._workers[0].pid
-    os.kill(victim, signal.SIGSTOP)
+    pause(victim)
     with anyio.move_on_after(SECONDS):
         await chain.resume([Reply(step.calls[0].id, True, b"1")])
     assert await Runner(apart).value("return 2") == 2
@@ -202,7 +203,7 @@ async def test_a_process_that_does_not_drop_a_chain_is_killed_and_replaced(
     chain, other = (Chain(apart, "await demo.echo({}); return 1") for _ in range(2))
     step, _ = await chain.start(), await other.start()
     victim = apart._workers[0].pid
-    os.kill(victim, signal.SIGSTOP)
+    pause(victim)
     with anyio.move_on_after(SECONDS) as scope:
         await chain.resume([Reply(step.calls[0].id, True, b'"' + b"x" * size + b'"')])
     assert scope.cancelled_caught

@@ -17,6 +17,7 @@ import anyio.to_thread
 import pytest
 
 from fixtures.direct import TESTS
+from fixtures.paused import pause
 from fixtures.running import answer, running_app, until
 from gatemini.app import App
 from gatemini.errors import ResourceNotFound
@@ -301,7 +302,7 @@ async def test_a_call_that_waits_for_a_server_does_not_reach_one_that_came_back_
         pid = app.manager.status("files").pid
         assert pid is not None
         another_description(server.said)
-        os.kill(pid, signal.SIGSTOP)  # so that it announces nothing
+        pause(pid)  # so that it announces nothing
         server.write()
         texts: list[str] = []
 
@@ -452,7 +453,7 @@ async def test_an_instance_of_a_dedicated_server_that_differs_is_not_called(serv
         assert len(shown(app)) == 2
         pid = app.manager.status("files").pid
         assert pid is not None
-        os.kill(pid, signal.SIGSTOP)  # the shared listing stays as it was
+        pause(pid)  # the shared listing stays as it was
         another_description(server.said)
         server.write()
         text, failed, _ = await answer(app, "await files.read({ path: 'x' })")
