@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from itertools import pairwise
 
 import psutil
@@ -16,81 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.daemons import GATEMINI, Home, until
+from fixtures.between import MIB, Between, between
+from fixtures.daemons import Home, until
 from fixtures.daemons import home as made
-from gatemini.daemon.listener import Listener
-from gatemini.proxy.places import take_lock
-
-GREETING = b'{"gatemini":1,"version":"0","features":[]}\n'
-MIB = 1 << 20
-
-
-class Between:
-    """A proxy whose daemon is this test."""
-
-    def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket) -> None:
-        self.process = process
-        self.sock = sock
-        self.lines = sock.makefile("rb")
-        hello = json.loads(self.lines.readline())
-        assert hello["gatemini"] == 1
-
-    def up(self, parts: list[bytes]) -> bytes:
-        """Write parts as the client; what the daemon gets of them."""
-        assert self.process.stdin is not None
-        stdin = self.process.stdin.fileno()
-
-        def write() -> None:
-            for part in parts:
-                view = memoryview(part)
-                while view:
-                    view = view[os.write(stdin, view) :]
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        found = self.lines.read(sum(map(len, parts)))
-        writer.join()
-        return found
-
-    def down(self, parts: list[bytes]) -> bytes:
-        """Write parts as the daemon; what the client gets of them."""
-        assert self.process.stdout is not None
-        writer = threading.Thread(target=lambda: [self.sock.sendall(part) for part in parts])
-        writer.start()
-        found = bytearray()
-        while len(found) < sum(map(len, parts)):
-            found += os.read(self.process.stdout.fileno(), MIB)
-        writer.join()
-        return bytes(found)
-
-
-@contextmanager
-def between(home: Home) -> Iterator[Between]:
-    lock = take_lock(home.place.lock)
-    assert lock is not None
-    listener = Listener(home.place, lock)
-    listener.open()
-    listener.sock.setblocking(True)
-    process = subprocess.Popen(
-        [*GATEMINI, "-c", str(home.config)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=home.environ,
-    )
-    sock, _ = listener.sock.accept()
-    found = Between(process, sock)
-    try:
-        sock.sendall(GREETING)
-        yield found
-    finally:
-        process.kill()
-        process.wait()
-        for each in (process.stdin, process.stdout, found.lines, sock):
-            assert each is not None
-            with suppress(OSError):
-                each.close()
-        listener.close()
-        os.close(lock)
 
 
 @pytest.fixture(scope="module")

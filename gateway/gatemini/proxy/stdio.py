@@ -24,7 +24,7 @@ from gatemini.proxy.places import (
     spawn_daemon,
     take_lock,
 )
-from gatemini.proxy.wire import CHUNK, FIRST_PAUSE, HELD_BYTES, PRIVATE, START_SECONDS, WAITING_BYTES, Wire
+from gatemini.proxy.wire import CHUNK, FIRST_PAUSE, HELD_BYTES, PRIVATE, WAITING_BYTES, Wire
 
 LONGEST_PAUSE = 2.0
 START_PAUSE = 0.02
@@ -147,6 +147,7 @@ class Proxy(Wire):
     def attempt(self, now: float) -> None:
         sock = self.connect()
         if sock is None and (self.wanted or self.waits()):
+            self.limit(now)
             sock = self.start()
         if sock is not None:
             self.connected(sock)
@@ -156,6 +157,15 @@ class Proxy(Wire):
         self.pause = min(LONGEST_PAUSE, 2 * self.pause)
         if trying and now > self.give_up:
             self.failed(f"the daemon did not answer within {self.start_seconds:g} s")
+
+    def limit(self, now: float) -> None:
+        """Learn once how long a start may take: the last daemon has left it with its answers."""
+        if not self.limited:
+            self.limited = True
+            seconds = self.last_saved().get("start_timeout")
+            if isinstance(seconds, int | float):
+                self.start_seconds = float(seconds)
+                self.give_up = now + self.start_seconds
 
     def waits(self) -> bool:
         return any(one.end > self.base for one in self.open.values())
@@ -184,8 +194,6 @@ class Proxy(Wire):
             if sock is None:
                 if os.path.lexists(self.place.sock):
                     os.unlink(self.place.sock)
-                seconds = self.last_saved().get("start_timeout")
-                self.start_seconds = float(seconds) if isinstance(seconds, int | float) else START_SECONDS
                 spawn_daemon(self.place, self.config, lock, self.environ)
                 self.spawned = True
             os.close(lock)
