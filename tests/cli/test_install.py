@@ -324,6 +324,46 @@ def toml(value: Any) -> str:
     return json.dumps(value)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{}", ""),
+        ('{\n  "mcpServers": {}\n}\n', ""),
+        ("\ufeff", ""),
+        ('{"x": 1, "x": 2}', ""),
+        ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "a is written twice"),
+        (
+            '{"projects": {"/p": {"mcpServers": {"mine": {"command": "y"}}}}}',
+            "mine stays: is of the project /p only",
+        ),
+    ],
+)
+def test_a_take_over_of_a_file_without_servers_to_take_is_an_install(
+    content: str, said: str, run: Run, home: Path
+) -> None:
+    path = written("claude-code", home, content)
+    done = run("install", "claude-code", "--take-over")
+    assert done.code == 0, done
+    assert said in done.out
+    assert "gatemini" in path.read_text()
+    assert not (home / ".config" / "gatemini" / "config.yaml").exists()
+    assert run("uninstall", "claude-code", "--restore").code == 0
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize("content", ["[]", "// mine\n", '{"mcpServers": []}', '{"mcpServers": {}} x'])
+def test_a_take_over_of_a_file_that_cannot_be_edited_prints_the_entry(
+    content: str, run: Run, home: Path
+) -> None:
+    path = written("cursor", home, content)
+    refused = run("install", "cursor", "--take-over")
+    assert refused.code == 1
+    assert "untouched; add this by hand" in refused.err
+    assert "backends" not in refused.err
+    assert "no configuration yet" not in refused.err
+    assert path.read_text() == content
+
+
 def test_what_a_moved_server_lacks_is_said_at_once(run: Run, home: Path) -> None:
     server = {"command": "sh", "env": {"K": "${input:my-key}"}}
     written(

@@ -234,8 +234,9 @@ class Daemon:
                 await anyio.sleep(0.01)
             except OSError as error:
                 if not self._stop.is_set():
+                    if "accept" not in self.trouble:
+                        logger.warning("a client could not be accepted: %s", error)
                     self.trouble["accept"] = f"no new clients: {error.strerror}"
-                    logger.warning("a client could not be accepted: %s", error)
                     await self._turn_away(listening)
                     await anyio.sleep(TICK_SECONDS)
 
@@ -264,11 +265,11 @@ class Daemon:
             if hello.environ and not self._heard.is_set():
                 self._given = dict(hello.environ)
                 self._heard.set()
-            if hello.control:
-                await answer_control(self, sock, hello)
-                return
             try:
-                await self._mcp(sock, hello, begun)
+                if hello.control:
+                    await answer_control(self, sock, hello)
+                else:
+                    await self._mcp(sock, hello, begun)
             except Exception:
                 logger.exception("a client's connection failed")
 
@@ -303,8 +304,12 @@ class Daemon:
         while True:
             await anyio.sleep(TICK_SECONDS)
             self._keep_socket()
-            await self._write_answers()
-            await self.sessions.sweep()
+            try:
+                await self._write_answers()
+                await self.sessions.sweep()
+                self.trouble.pop("upkeep", None)
+            except OSError as error:  # of a full disk, without a descriptor
+                self.trouble["upkeep"] = f"files of sessions are not looked after: {error}"
             if self.app is not None:
                 self.levels.set_base(self.app.loaded.config.least_level)
             if self._may_end():
