@@ -153,7 +153,7 @@ def _install(
     as_json: bool,
 ) -> Outcome:
     from gatemini.config.clients.client_entry import OWN_NAME
-    from gatemini.config.clients.client_file import decoded, read_bytes
+    from gatemini.config.clients.client_file import check_writable, decoded, kept_text, read_bytes
     from gatemini.config.clients.installing import Foreign, plan_install
     from gatemini.config.documents.text_edit import EditRefused
 
@@ -179,6 +179,8 @@ def _install(
         if taken is not None:
             from gatemini.cli.take_over import carry_out
 
+            kept_text(file)  # our file is written first: what this one refuses is found before
+            check_writable(file.path)
             carry_out(
                 taken, file, before or "", entry, INSTALLS[name], outcome, dry_run=dry_run, as_json=as_json
             )
@@ -232,18 +234,18 @@ def _write(
 
 def _uninstall(name: str, file: ClientFile, *, restore: bool, dry_run: bool, force: bool) -> Outcome:
     from gatemini.config.clients.client_entry import OWN_NAME
-    from gatemini.config.clients.client_file import decoded, read_bytes
+    from gatemini.config.clients.client_file import decoded, kept_text, read_bytes
     from gatemini.config.clients.installing import Foreign, plan_uninstall
     from gatemini.config.documents.text_edit import EditRefused
 
     outcome = Outcome(name, str(file.path), "refused")
     try:
-        data, kept = read_bytes(file.path), read_bytes(file.backup)
+        data = read_bytes(file.path)
         change = plan_uninstall(
             file,
             INSTALLS[name],
             None if data is None else decoded(data),
-            None if kept is None else decoded(kept),
+            kept_text(file),
             restore=restore,
             force=force,
         )
