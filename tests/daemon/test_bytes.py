@@ -73,6 +73,30 @@ def test_lines_of_64_mib_pass_both_ways(wire: Between) -> None:
     assert wire.down([line]) == line
 
 
+ODD = [
+    *(b"", b"[]", b"5", b'"text"', b"\x00\xff", b"[" * 2000, b'{"a":' * 3000, b'{"gatemini":"bye"}'),
+    *(b'{"method":5,"id":"x"}', b'{"method":"initialize","id":1,"params":[1]}', b'{"id":[1],"result":{}}'),
+    b'{"method":"initialize","id":2,"params":{"protocolVersion":{},"clientInfo":5,"_meta":7}}',
+    *(b'{"method":"notifications/cancelled","params":%s}' % p for p in (b"[]", b"7", b'{"requestId":{}}')),
+    *(
+        b'{"method":"resources/%s","id":3,"params":{"uri":[{}]}}' % verb
+        for verb in (b"subscribe", b"unsubscribe")
+    ),
+    b'{"method":"notifications/subscriptions/acknowledged","params":{"_meta":{"subscriptionId":[1]}}}',
+    b'{"method":"notifications/subscriptions/acknowledged","params":[]}',
+    *(b'{"id":%s,"method":"ping"}' % ident for ident in (b"null", b"1.5", b"{}", b"true", b'"x"')),
+]
+
+
+def test_messages_of_any_shape_pass_as_they_are(home: Home) -> None:
+    data = b"".join(line + b"\n" for line in ODD)
+    with between(home) as wire:
+        asked = b'{"id":"open","method":"ping"}\n{"id":7,"method":"subscriptions/listen"}\n'
+        assert wire.up([asked, data, data]) == asked + data + data
+        shown = b"".join(line + b"\n" for line in ODD if not line.startswith(b'{"gatemini"'))
+        assert wire.down([shown, shown]) == shown + shown
+
+
 def test_private_lines_do_not_reach_the_client(wire: Between) -> None:
     private = b'{"gatemini":"chain","request":1,"chain":"chain_1"}\n'
     shown = b'{"jsonrpc":"2.0","method":"a"}\n'

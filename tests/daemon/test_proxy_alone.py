@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures.between import MIB, between
+from fixtures.between import GREETING, MIB, between
 from fixtures.daemons import GATEMINI, LEGACY, Home, ProxyClient, until
 from gatemini import __version__
 from gatemini.proxy.places import take_lock
@@ -203,6 +203,29 @@ def test_a_daemon_of_another_version_serves_while_their_features_overlap(
             error = wire.answer()["error"]
             assert "is of version 99.0, which cannot serve version" in error["message"]
             assert "gatemini restart" in error["message"]
+
+
+def test_a_request_that_ends_stdin_is_answered_by_a_daemon_that_has_to_start(home: Home) -> None:
+    with between(home, b"") as wire:
+        assert wire.process.stdin is not None
+        request = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+        os.write(wire.process.stdin.fileno(), request)
+        wire.process.stdin.close()
+        assert wire.lines.readline() == request + b"\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            wire.process.wait(3)  # longer than answers of a daemon that serves are waited for
+        wire.sock.sendall(GREETING)
+        assert wire.lines.readline() == b'{"gatemini":"bye"}\n'
+        wire.sock.sendall(b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
+        assert wire.answer()["id"] == 1
+        assert wire.process.wait(10) == 0
+
+
+def test_a_signal_does_not_wait_for_a_daemon_that_starts(home: Home) -> None:
+    with between(home, b"") as wire:
+        assert wire.up([b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'])
+        wire.process.send_signal(signal.SIGTERM)
+        assert wire.process.wait(8) == 0
 
 
 def test_stdin_that_ends_is_answered_for_at_most_two_seconds(home: Home) -> None:

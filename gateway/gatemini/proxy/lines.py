@@ -60,6 +60,11 @@ def read(line: bytes | bytearray) -> object:
         return None
 
 
+def name_of(value: object) -> object:
+    """An id or URI as a key of a dictionary: what is neither text nor a number, which a message may hold there, is None."""
+    return value if isinstance(value, str | int | float) else None
+
+
 def look(line: bytes | bytearray) -> list[Message]:
     """The messages of a line: `id`, `method`, and `params` for NEEDS_PARAMS; several in an array of messages."""
     if not line:

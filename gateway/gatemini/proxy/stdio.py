@@ -42,7 +42,7 @@ class Proxy(Wire):
     def __init__(self, place: Place, config: str | None, environ: dict[str, str]) -> None:
         super().__init__(place, environ)
         self.config = config
-        self.closing, self.leave_at = False, 0.0
+        self.closing, self.left, self.leave_at = False, False, 0.0
         self.parent, self.watch = os.getppid(), -1
 
     # -- the loop ------------------------------------------------------------------------------------
@@ -79,6 +79,7 @@ class Proxy(Wire):
         if wake in events:
             os.read(wake, 64)
             self.close_input()
+            self.leave_at = self.leave_at or time.monotonic() + ANSWER_SECONDS
         if 1 in events and not events[1] & select.POLLOUT:
             self.say_bye()  # the client does not read any more
             os._exit(0)
@@ -104,8 +105,8 @@ class Proxy(Wire):
             times.append(self.next_try - now)
         if self.early:
             times.append(self.early_at - now)
-        if self.leave_at:
-            times.append(self.leave_at - now)
+        if self.leave_at or self.closing:
+            times.append((self.leave_at or self.give_up) - now)
         return max(0, int(1000 * min(times)) + 1) if times else -1
 
     def tick(self, now: float) -> None:
@@ -115,9 +116,16 @@ class Proxy(Wire):
             early, self.early = self.early, []
             for ident, params in early:
                 self.answer_saved(ident, params)
-        if self.closing and not self.leave_at and self.sock is not None and not (self.first or self.up):
+        if self.closing and not self.left and self.sock is not None and not (self.first or self.up):
+            self.leave(now)
+
+    def leave(self, now: float) -> None:
+        """End after the answers to what is open. A daemon that is still starting gets its time, unless a signal ends us."""
+        starts = bool(self.open) and not (self.greeted or self.leave_at) and now < self.give_up
+        if not starts:
+            self.left = True
             self.say_bye()
-            self.leave_at = now + ANSWER_SECONDS
+            self.leave_at = self.leave_at or now + ANSWER_SECONDS
 
     def say_bye(self) -> None:
         """Nothing more will come, and nobody will come back to this session."""

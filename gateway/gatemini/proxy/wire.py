@@ -7,7 +7,7 @@ import _socket
 import time
 
 from gatemini import __version__
-from gatemini.proxy.lines import LineEnds, Message, look, read
+from gatemini.proxy.lines import LineEnds, Message, look, name_of, read
 from gatemini.proxy.memory import REPEATED, SAVED, ClientMemory, Open
 from gatemini.proxy.places import Place
 
@@ -103,13 +103,13 @@ class Wire(ClientMemory):
 
     def sent_up(self, message: Message, line: bytes, end: int) -> None:
         """Remember what a line of the client means for a later daemon."""
-        method, ident = message.get("method"), message.get("id")
+        method, ident = message.get("method"), name_of(message.get("id"))
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
         if method is None:
             self.questions.pop(ident, None)
         elif method == "notifications/cancelled":
-            self.open.pop(params.get("requestId"), None)
+            self.open.pop(name_of(params.get("requestId")), None)
         elif method == "notifications/initialized":
             self.initialized = line
         elif "id" in message and isinstance(ident, str | int):
@@ -117,9 +117,9 @@ class Wire(ClientMemory):
             if method == "logging/setLevel":
                 self.settings["level"] = Open(method, end, line)
             elif method == "resources/subscribe":
-                self.settings["uri", params.get("uri")] = Open(method, end, line)
+                self.settings["uri", name_of(params.get("uri"))] = Open(method, end, line)
             elif method == "resources/unsubscribe":
-                self.settings.pop(("uri", params.get("uri")), None)
+                self.settings.pop(("uri", name_of(params.get("uri"))), None)
 
     def request(self, method: object, ident: object, params: Message, request: Open) -> None:
         self.open[ident] = request
@@ -250,8 +250,8 @@ class Wire(ClientMemory):
 
     def private(self, message: Message) -> None:
         kind = message.get("gatemini")
-        if kind == "chain" and message.get("request") in self.open:
-            self.open[message["request"]].chain = message.get("chain")
+        if kind == "chain" and (request := self.open.get(name_of(message.get("request")))) is not None:
+            request.chain = message.get("chain")
         elif kind == "draining":
             self.holding, self.wanted = True, bool(message.get("restart"))
         elif kind == "failed":
