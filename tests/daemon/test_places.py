@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import Home, until
+from fixtures.daemons import LEGACY, Home, until
 from gatemini.proxy import places
 from gatemini.proxy.places import PASSED_ON, SUN_PATH_BYTES, PlaceRefused, place_of
 
@@ -138,6 +138,24 @@ def test_a_daemon_listens_before_it_imports_anything_heavy(home: Home) -> None:
     assert set(shown).isdisjoint(
         {"anyio", "asyncio", "mcp", "orjson", "psutil", "pydantic", "yaml", "ruamel"}
     )
+
+
+@pytest.mark.parametrize("kind", ["lock", "log", "sock", "pid"])
+@pytest.mark.parametrize("as_link", [False, True], ids=["folder", "link"])
+def test_a_file_that_is_none_of_ours_is_named_at_once(home: Home, kind: str, as_link: bool) -> None:
+    path = Path(getattr(home.place, kind))
+    if as_link:
+        path.symlink_to(home.root / "elsewhere")
+    else:
+        path.mkdir()
+        (path / "file").write_text("")
+    client = home.client()
+    answer = client.answer(client.send("initialize", LEGACY), 15)
+    if kind == "sock" and as_link:  # a link is unlinked as any name that nobody answers
+        assert "result" in answer
+    else:
+        assert str(path) in answer["error"]["message"]
+    assert not (home.root / "elsewhere").exists()
 
 
 def test_a_second_daemon_of_one_configuration_is_refused(home: Home) -> None:

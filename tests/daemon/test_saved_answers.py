@@ -93,12 +93,13 @@ def test_a_client_is_notified_where_the_daemon_s_own_answer_differs(home: Home) 
     client.answer(client.send("tools/list"))
     while not client.notified("notifications/resources/list_changed"):
         client.read(WAIT_SECONDS)
+    search = {"name": "search_tools", "arguments": {"task_description": "later"}}
+    until(
+        lambda: "ledger.later" in json.dumps(client.value(client.send("tools/call", search))),
+        "the later tool",
+    )
     after = home.client().greet()["result"]
     assert after["instructions"] != before["instructions"]
-    found = client.value(
-        client.send("tools/call", {"name": "search_tools", "arguments": {"task_description": "later"}})
-    )
-    assert "ledger.later" in json.dumps(found)
 
 
 def test_the_file_is_private(home: Home) -> None:

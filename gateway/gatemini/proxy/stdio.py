@@ -194,21 +194,26 @@ class Proxy(Wire):
             lock = take_lock(self.place.lock)
             if lock is None:
                 return None
-            if self.spawned:
+            try:
+                sock = self.connect()
+                if sock is None:
+                    self.spawn(lock)
+                return sock
+            finally:
                 os.close(lock)
-                self.failed("the daemon ended while it started")
-                return None
-            sock = self.connect()
-            if sock is None:
-                if os.path.lexists(self.place.sock):
-                    os.unlink(self.place.sock)
-                spawn_daemon(self.place, self.config, lock, self.environ)
-                self.spawned = True
-            os.close(lock)
         except OSError as error:
             self.failed(f"the daemon cannot be started: {error.strerror}: {error.filename}")
             return None
-        return sock
+
+    def spawn(self, lock: int) -> None:
+        """Start a daemon with the lock that we hold. Raises OSError."""
+        if self.spawned:
+            self.failed("the daemon ended while it started")
+            return
+        if os.path.lexists(self.place.sock):
+            os.unlink(self.place.sock)
+        spawn_daemon(self.place, self.config, lock, self.environ)
+        self.spawned = True
 
     def connected(self, sock: _socket.socket) -> None:
         self.sock, self.greeted, self.holding, self.held = sock, False, False, False
