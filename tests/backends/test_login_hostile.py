@@ -69,6 +69,11 @@ def test_a_long_secret_that_a_server_quotes_is_not_shown_in_part() -> None:
         "https://service.localhost/token",
         "https://[::ffff:127.0.0.1]/token",
         "https://0.0.0.0:8443/token",
+        "https://2130706433/token",
+        "https://0x7f.1/token",
+        "https://169.254.169.254/latest",
+        "https://[fe80::1]/token",
+        "https://id.example.com:99999/token",
         "https://id.example.com/\x1b[2J",
         "https://[",
         "https://name@id.example.com/token",
@@ -79,6 +84,15 @@ def test_a_remote_server_names_no_address_of_this_machine_and_no_odd_one(url: st
     with pytest.raises(OAuthError) as found:
         checked(url, BACKEND)
     assert str(found.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:8080/token", "http://id.localhost/token", "http://[::1]/token"]
+)
+def test_a_server_of_this_machine_may_name_an_issuer_beside_it(url: str) -> None:
+    assert checked(url, "http://127.0.0.1:9000/mcp") == url
+    with pytest.raises(OAuthError, match="not https"):
+        checked("http://169.254.169.254/latest", "http://127.0.0.1:9000/mcp")
 
 
 async def test_a_challenge_whose_address_is_no_url_is_an_error_of_the_login() -> None:

@@ -10,18 +10,9 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from gatemini.config.model.http.server import HttpConfig
+from gatemini.config.model.values.hosts import is_loopback
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach this address or name."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def host_names(config: HttpConfig, listen_host: str) -> frozenset[str]:
