@@ -122,9 +122,10 @@ async def by_browser(
     page = authority.endpoint("authorization")
     if page is None:
         raise OAuthError("the issuer has no page where a person can log in")
-    methods = authority.issuer.code_challenge_methods_supported
-    if methods is not None and "S256" not in methods:
-        raise OAuthError("the issuer does not take PKCE with S256")
+    if "S256" not in (authority.issuer.code_challenge_methods_supported or ()):
+        raise OAuthError(
+            "the issuer's metadata do not say that it takes PKCE with S256 (code_challenge_methods_supported)"
+        )
     client = registered(authority, before)
     async with callback(config, client.redirect if client is not None else None) as listening:
         login = await begun(config, authority, before, listening.url)

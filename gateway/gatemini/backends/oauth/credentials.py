@@ -244,7 +244,7 @@ class Credentials(TokenSource):
 
     async def _same_issuer(self, challenge: Challenge) -> Authority:
         """Find the issuer. Raises BackendError for another one than before: it gets no secret unless a person agrees."""
-        authority = await discover(self.url, challenge)
+        authority = await discover(self.url, challenge, self.oauth.issuer)
         known = self._kept.login
         if known is None or issuers_match(authority.name, known.issuer):
             return authority
@@ -306,7 +306,7 @@ class Credentials(TokenSource):
             version = await self._vault.version(self.key)
             if version == self._version:
                 return False
-            self._use(await self._vault.read(self.key), version)
+            self._use(self._counting(await self._vault.read(self.key)), version)
         except StateUnavailable as error:
             if self._version is not _UNREAD:
                 return False  # the login that is known stays in use
@@ -315,6 +315,14 @@ class Credentials(TokenSource):
             hint = error.hint if isinstance(error, ConfigError) else None
             raise LoginRequired(f"{self.name} has no login: {error}", hint=hint) from error
         return True
+
+    def _counting(self, kept: Kept) -> Kept:
+        """Return what is stored, without a login of another issuer than the configured one: it would get our secret."""
+        login, pinned = kept.login, self.oauth.issuer
+        if login is None or pinned is None or issuers_match(login.issuer, pinned):
+            return kept
+        self._why = f"the login is one of {login.issuer}, and oauth.issuer is {pinned}"
+        return Kept(challenge=kept.challenge)
 
     async def _keep(self, kept: Kept) -> None:
         """Store a login, then use it; one that cannot be stored is used by this process alone."""

@@ -90,31 +90,41 @@ def challenge_of(response: httpx2.Response) -> Challenge:
     return Challenge(*(extract_field_from_www_auth(response, field) for field in fields))
 
 
-async def discover(url: str, challenge: Challenge) -> Authority:
-    """Find the authorization server of the backend at `url` within `DISCOVERY_SECONDS`. Raises OAuthError."""
+async def discover(url: str, challenge: Challenge, pinned: str | None = None) -> Authority:
+    """Find the authorization server of the backend at `url` within `DISCOVERY_SECONDS`. Raises OAuthError.
+
+    `pinned` is the only issuer that counts; else it is the first one that the backend names.
+    """
     try:
         with anyio.fail_after(DISCOVERY_SECONDS):
-            return await _discovered(url, challenge)
+            return await _discovered(url, challenge, pinned)
     except TimeoutError as error:
         raise IssuerUnreachable(
             f"the issuer of {shown(url)} was not found within {DISCOVERY_SECONDS:g} s"
         ) from error
 
 
-async def _discovered(url: str, challenge: Challenge) -> Authority:
+async def _discovered(url: str, challenge: Challenge, pinned: str | None) -> Authority:
     protected = await _protected(url, challenge)
     resource = resource_url_from_server_url(url)
-    if protected is None:  # as servers of the revision 2025-03-26: the backend's own origin is the issuer
+    if (
+        protected is None and pinned is None
+    ):  # as servers of the revision 2025-03-26: the backend's own origin is the issuer
         base = _origin(url)
         issuer = await _issuer(url, None, base)
         return Authority(issuer or _default_issuer(base), base, resource, None, url)
-    if not check_resource_allowed(resource, str(protected.resource)):
-        raise OAuthError(f"the server says that it is {protected.resource}, not {shown(url)}")
-    name = str(protected.authorization_servers[0])
+    named = [str(each) for each in protected.authorization_servers] if protected is not None else []
+    if protected is not None:
+        if not check_resource_allowed(resource, str(protected.resource)):
+            raise OAuthError(f"the server says that it is {protected.resource}, not {shown(url)}")
+        resource = str(protected.resource)
+    name = pinned or named[0]
+    if named and not any(issuers_match(each, name) for each in named):
+        raise OAuthError(f"the server names the issuer {shown(named[0])}, and oauth.issuer is {shown(name)}")
     issuer = await _issuer(url, name, name)
     if issuer is None:
         raise OAuthError(f"the authorization server {shown(name)} has no metadata")
-    return Authority(issuer, str(issuer.issuer), str(protected.resource), protected, url)
+    return Authority(issuer, str(issuer.issuer), resource, protected, url)
 
 
 async def _protected(url: str, challenge: Challenge) -> ProtectedResourceMetadata | None:
@@ -158,10 +168,10 @@ async def _issuer(url: str, name: str | None, expected: str) -> Issuer | None:
 
 
 def _default_issuer(base: str) -> Issuer:
-    """Return the addresses of an issuer without metadata, by the revision 2025-03-26."""
+    """Return the addresses of an issuer without metadata, by the revision 2025-03-26, which requires PKCE."""
     where = {"authorization": "authorize", "token": "token", "registration": "register"}
     places = {f"{name}_endpoint": f"{base}/{path}" for name, path in where.items()}
-    return Issuer.model_validate({"issuer": base, **places})
+    return Issuer.model_validate({"issuer": base, **places, "code_challenge_methods_supported": ["S256"]})
 
 
 def _origin(url: str) -> str:

@@ -46,7 +46,7 @@ async def log_in(credentials: Credentials, person: Person) -> Login:
     with suppress(LoginRequired):  # a stored login that cannot be read is replaced
         await credentials.follow(now=True)
     challenge, before, oauth = credentials.challenge, credentials.before, credentials.oauth
-    authority = await discover(credentials.url, challenge)
+    authority = await discover(credentials.url, challenge, oauth.issuer)
     if oauth.flow in UNATTENDED:
         login = await unattended(oauth, authority, challenge, before)
     elif _by_device(oauth.flow, authority, person):
