@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from mcp_types import ElicitResult
 
-from fixtures.login_gate import gate
+from fixtures.login_gate import Person, gate
 from fixtures.realm import SECRET, Realm, realm_and_server, serving, visit
 from fixtures.running import client_of, until
-from gatemini.backends.oauth import discovery
+from gatemini.backends.oauth import device, discovery
 from gatemini.backends.oauth.browser import Callback, callback
 from gatemini.backends.oauth.clients import proof
 from gatemini.backends.oauth.discovery import Challenge, discover
@@ -106,6 +106,36 @@ def test_a_token_that_lives_for_ever_has_an_end_that_can_be_shown(seconds: objec
     assert login.expires is not None
     assert 4e9 < login.expires < 5e9
     assert not login.is_expired(2e9)
+
+
+@pytest.mark.parametrize(
+    ("said", "waits"),
+    [
+        ({"interval": 0}, 1),
+        ({"interval": -7}, 5),
+        ({"interval": "3"}, 3),
+        ({"interval": True}, 5),
+        ({}, 5),
+        ({"interval": 10**300, "expires_in": 10**300}, 60),
+        ({"interval": 0.001, "expires_in": 0}, 1),
+    ],
+)
+async def test_a_code_is_asked_for_neither_all_the_time_nor_too_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], waits: float
+) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(device.anyio, "sleep", sleep)
+    async with realm_and_server() as places:
+        places[0].device = said
+        login = await Person(places, {"flow": "device"}).log_in()
+    assert login.access_token
+    assert waits in waited
 
 
 def test_a_private_key_that_cannot_sign_tokens_is_named_as_such() -> None:

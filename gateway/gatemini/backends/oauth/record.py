@@ -74,7 +74,7 @@ class Login(msgspec.Struct, frozen=True):
             self,
             access_token=token,
             obtained=now,
-            expires=_expiry(answer.get("expires_in"), now),
+            expires=None if (life := seconds_of(answer.get("expires_in"))) is None else now + life,
             refresh_token=refresh if isinstance(refresh, str) and refresh else self.refresh_token,
             scope=scope if isinstance(scope, str) else asked,
         )
@@ -97,10 +97,10 @@ class Kept(msgspec.Struct, frozen=True):
     """The backend's last challenge that only a person can answer."""
 
 
-def _expiry(seconds: object, now: float) -> float | None:
-    """The end of a token's life; some issuers write the seconds as text."""
-    if isinstance(seconds, str) and seconds.isdecimal():
-        seconds = int(seconds[:MOST_DIGITS])
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
-        return now + float(min(seconds, LONGEST_SECONDS))
+def seconds_of(value: object) -> float | None:
+    """Return the seconds that an issuer names, which some write as text; None where it names none."""
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value[:MOST_DIGITS])
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(min(value, LONGEST_SECONDS))
     return None
