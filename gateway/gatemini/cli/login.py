@@ -99,7 +99,10 @@ def logout(*, backend: str, principal: str, config: Path | None, as_json: bool) 
         from gatemini.backends.oauth.requests import OAuthError
 
         credentials = _credentials(config, logins)
-        login = await credentials.log_out()
+        try:
+            login = await credentials.log_out()
+        except OAuthError as error:
+            return {"backend": config.name, "ok": False, "text": error.message}
         if login is None:
             return {"backend": config.name, "ok": True, "text": "nobody was logged in"}
         try:
@@ -111,7 +114,7 @@ def logout(*, backend: str, principal: str, config: Path | None, as_json: bool) 
     loaded = _loaded(config)
     [done] = _each(loaded, [_of(loaded, backend)], one, principal)
     shell.result(done, _line(done), as_json=as_json)
-    return shell.OK
+    return shell.OK if done["ok"] else shell.FAILED
 
 
 def _each(

@@ -23,7 +23,7 @@ from gatemini.backends.oauth.discovery import Authority, Challenge, challenge_of
 from gatemini.backends.oauth.grants import exchanged, refreshed, unattended
 from gatemini.backends.oauth.interface import Hide, TokenSource
 from gatemini.backends.oauth.record import Kept, Login
-from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError
+from gatemini.backends.oauth.requests import IssuerUnreachable, LoginBusy, OAuthError
 from gatemini.backends.oauth.vault import Vault, key_of
 from gatemini.config.model.backend import UNATTENDED, BackendConfig, BackendOAuth
 from gatemini.errors import (
@@ -158,7 +158,7 @@ class Credentials(TokenSource):
                 if self.login is not None and self.login.access_token == token:
                     await self._forget_tokens(challenge, why)
                 return await self.required(challenge, why)
-        except StateUnavailable as error:
+        except (StateUnavailable, LoginBusy) as error:
             return BackendUnreachable(f"{self.name}: no token: {error.message}")
 
     async def required(self, challenge: Challenge, why: str) -> LoginRequired:
@@ -201,7 +201,7 @@ class Credentials(TokenSource):
         with anyio.CancelScope(shield=True):
             try:
                 await renew()
-            except IssuerUnreachable as error:
+            except (IssuerUnreachable, LoginBusy) as error:
                 renewal.error = BackendUnreachable(
                     f"{self.name}: no token: {error.message}", hint="the login stays; call again later"
                 )

@@ -24,7 +24,7 @@ from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, chec
 
 INSUFFICIENT_SCOPE = "insufficient_scope"
 DISCOVERY_SECONDS = 15.0
-"""For all requests together: a renewal that begins with them must end while its turn lasts (`vault.LOCK_SECONDS`)."""
+"""For all requests together: a renewal that begins with them must end while its turn lasts (`turns.TURN_SECONDS`)."""
 
 
 class Issuer(OAuthMetadata):

@@ -41,6 +41,10 @@ class IssuerUnreachable(OAuthError):
     """The authorization server does not answer, or is failing: the same request may succeed later."""
 
 
+class LoginBusy(OAuthError):
+    """Another process is changing the login for longer than that may take."""
+
+
 def checked(url: str, backend_url: str) -> str:
     """Return an address that a server named, if tokens may be sent there. Raises OAuthError.
 

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +17,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gatemini.backends.oauth.record import Kept
+from gatemini.backends.oauth.turns import TURN_SECONDS, FileTurn, wait_for_turn
 from gatemini.config.model.schema import KeyringConfig
 from gatemini.config.variables.errors import SecretUnavailable
 from gatemini.config.variables.keychain import Keychain, read_keychain
@@ -23,11 +25,6 @@ from gatemini.errors import ConfigError, StateUnavailable
 from gatemini.folders import state_folder
 from gatemini.processes.own_files import read_own, replace_own
 from gatemini.state.store import StateStore
-
-try:
-    import fcntl
-except ImportError:  # Windows, where one gateway serves one client
-    fcntl = None  # type: ignore[assignment]
 
 VARIABLE = "GATEMINI_TOKEN_KEY"
 LEAST_CHARACTERS = 32
@@ -38,13 +35,7 @@ KEY_BYTES = 32
 """Sizes, and the names of the key that seals the files: a variable, an entry of the keychain, a file beside them."""
 
 MOST_BYTES = 1 << 20
-LOCK_SECONDS = 30.0
-"""How long another process may take to renew a login; after that its turn counts as lost.
-
-Longer than finding the issuer and one request to it: else two processes would send the same refresh token.
-"""
 RELEASE_SECONDS = 2.0
-POLL_SECONDS = 0.05
 KEPT_SECONDS = 400 * 24 * 3600.0
 """How long a shared store keeps a login that is not renewed."""
 _PREFIX = "login:"
@@ -70,7 +61,7 @@ class Vault(Protocol):
         ...
 
     def turn(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Hold the turn to change a login, which one process has at a time; waits at most `LOCK_SECONDS` for it."""
+        """Hold the turn to change a login, which one process has at a time. Raises LoginBusy."""
         ...
 
 
@@ -117,19 +108,17 @@ class FileVault:
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
+        path = self.folder / f".{key}.lock"
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            held = os.open(self.folder / f".{key}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            turn = FileTurn(path)
         except OSError:  # no process can store anything there, so that none shares it
             yield
             return
         try:
-            with anyio.move_on_after(LOCK_SECONDS):
-                while not _locked(held):  # noqa: ASYNC110 - another process holds it
-                    await anyio.sleep(POLL_SECONDS)
+            await wait_for_turn(turn.taken, str(path))
             yield
         finally:
-            os.close(held)
+            turn.release()
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.sealed"
@@ -158,25 +147,13 @@ class StoreVault:
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
         lease, owner = f"{_PREFIX}turn:{key}", secrets.token_hex(8)
-        with anyio.move_on_after(LOCK_SECONDS):
-            while not await self._store.lease(lease, owner, LOCK_SECONDS):  # noqa: ASYNC110 - of another process
-                await anyio.sleep(POLL_SECONDS)
+        await wait_for_turn(partial(self._store.lease, lease, owner, TURN_SECONDS), lease)
         try:
             yield
         finally:
             # Shielded: without it, a cancelled caller would keep all others waiting until the lease ends by itself.
             with suppress(StateUnavailable), anyio.move_on_after(RELEASE_SECONDS, shield=True):
                 await self._store.release(lease, owner)
-
-
-def _locked(held: int) -> bool:
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def seal(folder: Path, plain: bytes, name: str) -> bytes:
@@ -208,7 +185,7 @@ def _key(folder: Path, *, make: bool) -> bytes:
 
 
 def _stored_key(folder: Path, *, make: bool) -> bytes:
-    """Read the key from the variable, the file or the keychain; make one in the keychain if it works, else in a file."""
+    """Read the key from the variable, the file or the keychain; `make` one in the keychain if it works, else in a file."""
     given = os.environ.get(VARIABLE)
     if given:
         if len(given) < LEAST_CHARACTERS:
@@ -217,10 +194,25 @@ def _stored_key(folder: Path, *, make: bool) -> bytes:
                 hint="`openssl rand -base64 32` makes one",
             )
         return sha256(given.encode()).digest()
-    try:
+    with suppress(FileNotFoundError):
         return read_own(folder / KEY_FILE, KEY_BYTES)
-    except FileNotFoundError:
-        pass
+    if not make:
+        return _kept_key(folder, make=False)
+    turn = FileTurn(folder / f".{KEY_FILE}.lock")  # else two processes would make a key each, and one be lost
+    try:
+        if not turn.wait():
+            raise ConfigError(
+                f"another process has been making the key of the logins in {folder} for too long"
+            )
+        return _kept_key(folder, make=True)
+    finally:
+        turn.release()
+
+
+def _kept_key(folder: Path, *, make: bool) -> bytes:
+    """Read the key from the file or the keychain; `make` one where both have none."""
+    with suppress(FileNotFoundError):
+        return read_own(folder / KEY_FILE, KEY_BYTES)
     keychain = KeyringConfig()
     try:
         return bytes.fromhex(read_keychain(keychain, IN_KEYCHAIN))
