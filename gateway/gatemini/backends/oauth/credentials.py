@@ -139,16 +139,29 @@ class Credentials(TokenSource):
             return attempt < ATTEMPTS
         if attempt >= ATTEMPTS:
             says_so = "www-authenticate" in response.headers  # else it may be about the session
-            if challenge.wants_more or self._is_unattended or not says_so:
+            if challenge.wants_more:
+                raise self._insufficient(challenge)
+            if self._is_unattended or not says_so:
                 return False
             raise await self._refusal_of_new(challenge, token)
         if challenge.wants_more and self.login is not None:
+            if self.login.has_asked_for(challenge.scope):
+                raise self._insufficient(challenge)
             more = union_scopes(self.login.scope, challenge.scope)
-            if more == self.login.scope:
-                return False  # another login would bring the same scopes
             challenge = msgspec.structs.replace(challenge, scope=more)
         await self._wait_for_another(tasks, challenge, token)
         return True
+
+    def _insufficient(self, challenge: Challenge) -> BackendProtocol:
+        """Return the error for scopes that another login would not bring either."""
+        has = self.login.scope if self.login is not None else None
+        return BackendProtocol(
+            f"{self.name} refuses the login's token: insufficient_scope; it needs {challenge.scope or 'more scopes'}, "
+            f"and the login has {has or 'no known scopes'}",
+            hint=f"another login brings no more: the issuer has to permit what is missing, or backends.{self.name}.oauth "
+            "has to name it in `scopes`",
+            details={"http_status": 403, "scope": challenge.scope},
+        )
 
     async def _refusal_of_new(self, challenge: Challenge, token: str | None) -> BackendError:
         try:

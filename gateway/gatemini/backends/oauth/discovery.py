@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
@@ -11,7 +12,6 @@ import msgspec
 from mcp.client.auth.utils import (
     build_oauth_authorization_server_metadata_discovery_urls,
     build_protected_resource_metadata_discovery_urls,
-    extract_field_from_www_auth,
     get_client_metadata_scopes,
     issuers_match,
     union_scopes,
@@ -23,6 +23,11 @@ from pydantic import AnyHttpUrl, ValidationError
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, get, shown
 
 INSUFFICIENT_SCOPE = "insufficient_scope"
+MOST_SCOPES = 100
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
+"""One scope (RFC 6749); a server's others are not shown to anybody."""
+_PARAMETER = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)(?:"|$)|([^\s",]+))')
+"""A parameter of a challenge (RFC 9110): what is within the quotes of one is no other."""
 DISCOVERY_SECONDS = 15.0
 """For all requests together: a renewal that begins with them must end while its turn lasts (`turns.TURN_SECONDS`)."""
 
@@ -85,9 +90,13 @@ class Authority:
 
 
 def challenge_of(response: httpx2.Response) -> Challenge:
-    """Read the `WWW-Authenticate` header of a refusal."""
-    fields = ("resource_metadata", "scope", "error")
-    return Challenge(*(extract_field_from_www_auth(response, field) for field in fields))
+    """Read the `WWW-Authenticate` header of a refusal; of a parameter that is there more than once the first one counts."""
+    found: dict[str, str] = {}
+    for match in _PARAMETER.finditer(response.headers.get("www-authenticate", "")):
+        value = re.sub(r"\\(.)", r"\1", match[2]) if match[2] is not None else match[3]
+        found.setdefault(match[1].lower(), value)
+    scopes = [each for each in found.get("scope", "").split() if _SCOPE.fullmatch(each)][:MOST_SCOPES]
+    return Challenge(found.get("resource_metadata"), " ".join(scopes) or None, found.get("error"))
 
 
 async def discover(url: str, challenge: Challenge, pinned: str | None = None) -> Authority:

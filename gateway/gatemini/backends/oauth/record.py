@@ -48,6 +48,8 @@ class Login(msgspec.Struct, frozen=True):
     expires: float | None = None
     refresh_token: str | None = None
     scope: str | None = None
+    asked: str | None = None
+    """The scopes that were requested, of which the issuer may have granted fewer."""
     revocation_endpoint: str | None = None
 
     def is_expired(self, now: float) -> bool:
@@ -77,10 +79,16 @@ class Login(msgspec.Struct, frozen=True):
             expires=None if (life := seconds_of(answer.get("expires_in"))) is None else now + life,
             refresh_token=refresh if isinstance(refresh, str) and refresh else self.refresh_token,
             scope=scope if isinstance(scope, str) else asked,
+            asked=asked,
         )
 
     def without_tokens(self) -> Login:
         return msgspec.structs.replace(self, access_token="", refresh_token=None, expires=None)
+
+    def has_asked_for(self, scope: str | None) -> bool:
+        """Whether it has or was refused all of these scopes, so that another login would bring no more."""
+        known = f"{self.scope or ''} {self.asked or ''}".split()
+        return set((scope or "").split()) <= set(known)
 
     @property
     def secrets(self) -> list[str]:
