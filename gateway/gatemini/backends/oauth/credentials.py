@@ -63,7 +63,7 @@ class Credentials(TokenSource):
         self.url = str(config.url)
         self.oauth = oauth
         self.key = key_of(config.name, self.url, who)
-        self._who = who
+        self.who = who
         """The principal; empty for the login that all share."""
         self._subject = subject
         """Finds the token with which a principal has logged in to this gateway."""
@@ -277,10 +277,10 @@ class Credentials(TokenSource):
     @property
     def _exchanges(self) -> bool:
         """Whether the login is made from the token with which a client has logged in here."""
-        return self._who != "" and self.oauth.exchange is not None
+        return self.who != "" and self.oauth.exchange is not None
 
     async def _exchange(self, challenge: Challenge) -> Login:
-        subject = self._subject(self._who)
+        subject = self._subject(self.who)
         if subject is None:
             raise BackendProtocol(
                 f"{self.name} gets a token for that of its client, and this client has logged in without one that "

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import jwt
 import msgspec
+from mcp.client.auth.utils import issuers_match
 
 from gatemini.backends.oauth.discovery import Challenge
 from gatemini.backends.oauth.requests import OAuthError
@@ -51,6 +53,8 @@ class Login(msgspec.Struct, frozen=True):
     asked: str | None = None
     """The scopes that were requested, of which the issuer may have granted fewer."""
     revocation_endpoint: str | None = None
+    subject: str | None = None
+    """The user at the issuer, where its tokens say that."""
 
     def is_expired(self, now: float) -> bool:
         if self.expires is None:
@@ -80,6 +84,7 @@ class Login(msgspec.Struct, frozen=True):
             refresh_token=refresh if isinstance(refresh, str) and refresh else self.refresh_token,
             scope=scope if isinstance(scope, str) else asked,
             asked=asked,
+            subject=_subject(answer, self.issuer) or self.subject,
         )
 
     def without_tokens(self) -> Login:
@@ -103,6 +108,19 @@ class Kept(msgspec.Struct, frozen=True):
     login: Login | None = None
     challenge: Challenge = Challenge()
     """The backend's last challenge that only a person can answer."""
+
+
+def _subject(answer: dict[str, Any], issuer: str) -> str | None:
+    """Return the user of whom the issuer's own tokens speak. They come from it directly, so no signature is needed."""
+    for name in ("id_token", "access_token"):
+        try:
+            claims = jwt.decode(answer.get(name, ""), options={"verify_signature": False})
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+            continue
+        named, subject = claims.get("iss"), claims.get("sub")
+        if isinstance(named, str) and issuers_match(named, issuer) and isinstance(subject, str):
+            return subject
+    return None
 
 
 def seconds_of(value: object) -> float | None:

@@ -245,11 +245,15 @@ def _login(found: Found, clients: dict[str, ClientGrant] | None) -> Login:
 
 def _user(principal: Principal) -> AuthenticatedUser | None:
     """Return the user that the SDK binds sessions and request states to; it does not have the token."""
-    if not principal.id.startswith("["):
+    if principal.user is None:
         return None  # it did not log in
-    issuer, subject, client = json.loads(principal.id)
+    issuer, subject = principal.user
     token = AccessToken(
-        token="", client_id=client, scopes=sorted(principal.scopes), subject=subject, claims={"iss": issuer}
+        token="",
+        client_id=principal.client,
+        scopes=sorted(principal.scopes),
+        subject=subject,
+        claims={"iss": issuer},
     )
     return AuthenticatedUser(token)
 
