@@ -14,11 +14,10 @@ import keyring
 import pytest
 from keyrings.alt.file import PlaintextKeyring
 
-from gatemini.backends.oauth import turns
+from gatemini.backends.oauth import vault as vaults
 from gatemini.backends.oauth.record import Client, Kept, Login
 from gatemini.backends.oauth.requests import LoginBusy
-from gatemini.backends.oauth.turns import FileTurn
-from gatemini.backends.oauth.vault import FileVault, StoreVault, key_of
+from gatemini.backends.oauth.vault import FileTurn, FileVault, StoreVault, key_of
 from gatemini.errors import ConfigError
 from gatemini.state.memory import MemoryStore
 
@@ -86,7 +85,7 @@ async def test_a_key_of_the_environment_comes_first_and_another_one_reads_nothin
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(vaults, "WAIT_SECONDS", 0.2)
 
 
 @pytest.fixture(params=["locks", "no locks"])
@@ -95,7 +94,7 @@ def locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         raise OSError(errno.ENOLCK, "No locks available")
 
     if request.param == "no locks":
-        monkeypatch.setattr(turns.fcntl, "flock", refuse)
+        monkeypatch.setattr(vaults.fcntl, "flock", refuse)
 
 
 async def test_two_processes_do_not_make_a_key_each(
@@ -108,7 +107,7 @@ async def test_two_processes_do_not_make_a_key_each(
         (tmp_path / "key").write_bytes(b"k" * 32)
         other.release()
 
-    monkeypatch.setattr(turns.time, "sleep", ends_meanwhile)
+    monkeypatch.setattr(vaults.time, "sleep", ends_meanwhile)
     await FileVault(tmp_path).write(WEB, KEPT)
     assert (tmp_path / "key").read_bytes() == b"k" * 32
     assert await FileVault(tmp_path).read(WEB) == KEPT
@@ -131,12 +130,12 @@ async def test_nothing_is_changed_without_the_turn_however_long_another_process_
     tmp_path: Path, locks: None, impatient: None, shared: bool
 ) -> None:
     store = MemoryStore()
-    vaults = [StoreVault(store) if shared else FileVault(tmp_path) for _ in range(2)]
-    async with vaults[0].turn(WEB):
+    one, two = (StoreVault(store) if shared else FileVault(tmp_path) for _ in range(2))
+    async with one.turn(WEB):
         with pytest.raises(LoginBusy, match="has been changing this login"):
-            async with vaults[1].turn(WEB):
+            async with two.turn(WEB):
                 pytest.fail("two processes have the turn")
-    async with vaults[1].turn(WEB):
+    async with two.turn(WEB):
         pass
     assert not any(name.endswith(".claim") for name in os.listdir(tmp_path))
 
@@ -144,12 +143,12 @@ async def test_nothing_is_changed_without_the_turn_however_long_another_process_
 def test_without_locks_the_turn_of_a_process_that_was_killed_ends_by_its_age(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: None
 ) -> None:
-    monkeypatch.setattr(turns, "fcntl", None)
+    monkeypatch.setattr(vaults, "fcntl", None)
     left = FileTurn(tmp_path / ".web.lock")
     assert left.take()
     [claim] = tmp_path.glob(".*.claim")
     assert not FileTurn(tmp_path / ".web.lock").take()
-    os.utime(claim, (0, time.time() - turns.TURN_SECONDS - 1))
+    os.utime(claim, (0, time.time() - vaults.TURN_SECONDS - 1))
     assert FileTurn(tmp_path / ".web.lock").take()
 
 

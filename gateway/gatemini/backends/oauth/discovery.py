@@ -29,7 +29,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 _PARAMETER = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)(?:"|$)|([^\s",]+))')
 """A parameter of a challenge (RFC 9110): what is within the quotes of one is no other."""
 DISCOVERY_SECONDS = 15.0
-"""For all requests together: a renewal that begins with them must end while its turn lasts (`turns.TURN_SECONDS`)."""
+"""For all requests together: a renewal that begins with them must end while its turn lasts (`vault.TURN_SECONDS`)."""
 
 
 class Issuer(OAuthMetadata):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from hashlib import sha256
@@ -17,7 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gatemini.backends.oauth.record import Kept
-from gatemini.backends.oauth.turns import TURN_SECONDS, FileTurn, wait_for_turn
+from gatemini.backends.oauth.requests import LoginBusy
 from gatemini.config.model.schema import KeyringConfig
 from gatemini.config.variables.errors import SecretUnavailable
 from gatemini.config.variables.keychain import Keychain, read_keychain
@@ -25,6 +26,11 @@ from gatemini.errors import ConfigError, StateUnavailable
 from gatemini.folders import state_folder
 from gatemini.processes.own_files import read_own, replace_own
 from gatemini.state.store import StateStore
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 VARIABLE = "GATEMINI_TOKEN_KEY"
 LEAST_CHARACTERS = 32
@@ -35,6 +41,14 @@ KEY_BYTES = 32
 """Sizes, and the names of the key that seals the files: a variable, an entry of the keychain, a file beside them."""
 
 MOST_BYTES = 1 << 20
+TURN_SECONDS = 60.0
+"""How long a turn may last; then its process counts as dead where nothing else tells.
+
+Longer than finding the issuer, registering with it and one request for tokens take at most together: else two processes
+would send the same refresh token.
+"""
+WAIT_SECONDS = TURN_SECONDS + 5.0
+POLL_SECONDS = 0.05
 RELEASE_SECONDS = 2.0
 KEPT_SECONDS = 400 * 24 * 3600.0
 """How long a shared store keeps a login that is not renewed."""
@@ -154,6 +168,68 @@ class StoreVault:
             # Shielded: without it, a cancelled caller would keep all others waiting until the lease ends by itself.
             with suppress(StateUnavailable), anyio.move_on_after(RELEASE_SECONDS, shield=True):
                 await self._store.release(lease, owner)
+
+
+async def wait_for_turn(take: Callable[[], Awaitable[bool]], name: str) -> None:
+    """Call `take` until it returns True. Raises LoginBusy after `WAIT_SECONDS`: nobody may act without the turn."""
+    with anyio.move_on_after(WAIT_SECONDS):
+        while not await take():  # noqa: ASYNC110 - another process has it
+            await anyio.sleep(POLL_SECONDS)
+        return
+    raise LoginBusy(f"another process has been changing this login for {WAIT_SECONDS:g} s ({name})")
+
+
+class FileTurn:
+    """The turn that belongs to a file: its lock, which ends with its process, or a second file where there are no locks."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file. Raises OSError where it cannot be made: then no process stores anything there."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._claim = path.with_name(f"{path.name}.claim")
+        self._claimed = False
+
+    def take(self) -> bool:
+        """Take the turn; False while another process has it."""
+        try:
+            if fcntl is None:
+                return self._claims()
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # such as ENOLCK and ENOTSUP of network file systems
+            return self._claims()
+        return True
+
+    async def taken(self) -> bool:
+        return self.take()
+
+    def wait(self) -> bool:
+        """Take the turn, blocking this thread; False where another process still has it after `WAIT_SECONDS`."""
+        last = time.monotonic() + WAIT_SECONDS
+        while not self.take():
+            if time.monotonic() > last:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+    def release(self) -> None:
+        """Give up the turn, if it was taken."""
+        os.close(self._held)
+        if self._claimed:
+            self._claim.unlink(missing_ok=True)
+
+    def _claims(self) -> bool:
+        with suppress(FileNotFoundError):
+            if time.time() - self._claim.stat().st_mtime < TURN_SECONDS:
+                return False
+            self._claim.unlink()  # left behind by a process that was killed
+        try:
+            os.close(os.open(self._claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return False
+        self._claimed = True
+        return True
 
 
 def seal(folder: Path, plain: bytes, name: str) -> bytes:
