@@ -15,7 +15,7 @@ import pytest
 from keyrings.alt.file import PlaintextKeyring
 
 from gatemini.backends.oauth import vault as vaults
-from gatemini.backends.oauth.record import Client, Kept, Login
+from gatemini.backends.oauth.login_record import Client, Kept, Login
 from gatemini.backends.oauth.requests import LoginBusy
 from gatemini.backends.oauth.vault import FileTurn, FileVault, StoreVault, key_of
 from gatemini.errors import ConfigError

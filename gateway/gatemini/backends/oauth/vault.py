@@ -17,7 +17,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from gatemini.backends.oauth.record import Kept
+from gatemini.backends.oauth.login_record import Kept
 from gatemini.backends.oauth.requests import LoginBusy
 from gatemini.config.model.schema import KeyringConfig
 from gatemini.config.variables.errors import SecretUnavailable
