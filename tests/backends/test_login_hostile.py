@@ -138,6 +138,66 @@ async def test_a_code_is_asked_for_neither_all_the_time_nor_too_seldom(
     assert waits in waited
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"token_type": "mac\x1b[2J\u202e"},
+        {"access_token": "a b"},
+        {"access_token": "a" * 65_537},
+        {"access_token": "a\r\nX-Other: b"},
+        {"access_token": ["t"]},
+    ],
+)
+def test_a_token_that_no_request_can_carry_is_an_error_of_the_login(said: dict[str, Any]) -> None:
+    with pytest.raises(OAuthError) as found:
+        LOGIN.with_tokens({"access_token": "t", **said}, 1e9, None)
+    assert str(found.value).isprintable()
+    assert len(str(found.value)) < 200
+
+
+def test_scopes_of_an_issuer_that_are_none_are_shown_to_nobody() -> None:
+    login = LOGIN.with_tokens({"access_token": "t", "scope": 'a \x1b[2J b\x9b c"d ' + "e" * 300}, 1e9, None)
+    assert login.scope == "a"
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "why"),
+    [
+        ("client_id", "c" * 3000, "answered 201"),
+        ("client_id", "c\r\n", "answered 201"),
+        ("token_endpoint_auth_method", "\x1b[2Jtls", "prove themselves by"),
+    ],
+)
+async def test_a_registration_with_odd_members_is_an_error_that_can_be_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, member: str, value: str, why: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    async with realm_and_server() as places:
+        places[0].registration = {member: value}
+        with pytest.raises(OAuthError, match=why) as found:
+            await Person(places, {}).log_in()
+    assert str(found.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"user_code": "A" * 4000}, "4000 characters"),
+        ({"verification_uri": "javascript:alert(1)"}, "not used"),
+        ({"verification_uri_complete": "file:///etc/passwd"}, "not used"),
+        ({"verification_uri": "http://phish.example.com/"}, "not https"),
+    ],
+)
+async def test_a_page_or_code_that_nobody_should_see_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], why: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    async with realm_and_server() as places:
+        places[0].device = said
+        with pytest.raises(OAuthError, match=why):
+            await Person(places, {"flow": "device"}).log_in()
+
+
 def test_a_private_key_that_cannot_sign_tokens_is_named_as_such() -> None:
     key = Ed448PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     config = BackendOAuth(client_id="c", client_secret=key.decode(), flow="private_key_jwt")

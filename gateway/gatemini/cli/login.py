@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.errors import BackendNotFound, GateminiError, InvalidRequest, LoginRequired
-from gatemini.text.escape import visible
 
 if TYPE_CHECKING:
     from gatemini.backends.oauth.credentials import Credentials
@@ -44,8 +43,7 @@ class Terminal:
             Thread(target=open_page, args=(url,), daemon=True).start()
 
     def show_code(self, code: DeviceCode) -> None:
-        confirm = visible(code.code)  # the issuer's text: an escape sequence would reach the terminal
-        shell.note(f"open {code.page} in any browser and confirm the code {confirm}; or open:")
+        shell.note(f"open {code.page} in any browser and confirm the code {code.code}; or open:")
         shell.say(code.url)
         sys.stdout.flush()
 

@@ -11,8 +11,9 @@ from gatemini.backends.oauth.clients import DEVICE_GRANT, proof
 from gatemini.backends.oauth.discovery import Authority, Challenge
 from gatemini.backends.oauth.grants import begun, granted, parameters
 from gatemini.backends.oauth.login_record import Login, seconds_of
-from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, post_form
+from gatemini.backends.oauth.requests import MOST_CODE, IssuerUnreachable, OAuthError, checked, post_form
 from gatemini.config.model.backend import BackendOAuth
+from gatemini.text.escape import one_line
 
 DEFAULT_INTERVAL, SLOWER = 5.0, 5.0
 """Seconds between two requests for the tokens, and what `slow_down` adds to them."""
@@ -51,6 +52,9 @@ async def by_device(
     device, code, page = (answer.get(key) for key in ("device_code", "user_code", "verification_uri"))
     if not (isinstance(device, str) and isinstance(code, str) and isinstance(page, str)):
         raise OAuthError("the issuer's answer has no device_code, user_code and verification_uri")
+    if len(code) > MOST_CODE:
+        raise OAuthError(f"the issuer's user_code has {len(code)} characters, allowed are {MOST_CODE}")
+    code = one_line(code)
     whole = answer.get("verification_uri_complete")
     checked(page, authority.url)
     url = checked(whole, authority.url) if isinstance(whole, str) else page

@@ -25,7 +25,7 @@ from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, chec
 INSUFFICIENT_SCOPE = "insufficient_scope"
 MOST_SCOPES = 100
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
-"""One scope (RFC 6749); a server's others are not shown to anybody."""
+"""One scope (RFC 6749)."""
 _PARAMETER = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)(?:"|$)|([^\s",]+))')
 """A parameter of a challenge (RFC 9110): what is within the quotes of one is no other."""
 DISCOVERY_SECONDS = 15.0
@@ -86,7 +86,8 @@ class Authority:
         if wanted is None and listed is None:
             return None
         grants = ["refresh_token"] if refreshable else []
-        return get_client_metadata_scopes(wanted, self.protected, self.issuer, grants)
+        found = get_client_metadata_scopes(wanted, self.protected, self.issuer, grants)
+        return None if found is None else scopes_of(found)
 
 
 def challenge_of(response: httpx2.Response) -> Challenge:
@@ -95,8 +96,12 @@ def challenge_of(response: httpx2.Response) -> Challenge:
     for match in _PARAMETER.finditer(response.headers.get("www-authenticate", "")):
         value = re.sub(r"\\(.)", r"\1", match[2]) if match[2] is not None else match[3]
         found.setdefault(match[1].lower(), value)
-    scopes = [each for each in found.get("scope", "").split() if _SCOPE.fullmatch(each)][:MOST_SCOPES]
-    return Challenge(found.get("resource_metadata"), " ".join(scopes) or None, found.get("error"))
+    return Challenge(found.get("resource_metadata"), scopes_of(found.get("scope", "")), found.get("error"))
+
+
+def scopes_of(text: str) -> str | None:
+    """Return the scopes that a server names, without those that are none by RFC 6749 and might be shown to somebody."""
+    return " ".join([each for each in text.split() if _SCOPE.fullmatch(each)][:MOST_SCOPES]) or None
 
 
 async def discover(url: str, challenge: Challenge, pinned: str | None = None) -> Authority:

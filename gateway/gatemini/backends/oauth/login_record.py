@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import jwt
 import msgspec
 from mcp.client.auth.utils import issuers_match
 
-from gatemini.backends.oauth.discovery import Challenge
+from gatemini.backends.oauth.discovery import Challenge, scopes_of
 from gatemini.backends.oauth.requests import OAuthError
+from gatemini.text.escape import one_line
 
 SKEW_SECONDS = 30.0
 """How long before its end a token counts as expired: clocks differ, and a request takes time."""
@@ -21,6 +23,8 @@ JITTER = 0.05
 LONGEST_SECONDS = 100 * 365 * 24 * 3600.0
 """The longest life of a token: `datetime` knows no year beyond 9999."""
 MOST_DIGITS = 20
+_TOKEN = re.compile(r"[\x21-\x7e]{1,65536}")
+"""A token that fits into a header."""
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -71,10 +75,12 @@ class Login(msgspec.Struct, frozen=True):
     def with_tokens(self, answer: dict[str, Any], now: float, asked: str | None) -> Login:
         """Return this login with the tokens of a token response, which may leave out an unchanged refresh token."""
         token, kind = answer.get("access_token"), answer.get("token_type", "Bearer")
-        if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise OAuthError("the issuer's answer has no usable access_token")
         if not isinstance(kind, str) or kind.lower() != "bearer":
-            raise OAuthError(f"the issuer gives tokens of the type {str(kind)[:40]}, only Bearer is known")
+            raise OAuthError(
+                f"the issuer gives tokens of the type {one_line(str(kind))[:40]}, only Bearer is known"
+            )
         refresh, scope = answer.get("refresh_token"), answer.get("scope")
         return msgspec.structs.replace(
             self,
@@ -82,7 +88,7 @@ class Login(msgspec.Struct, frozen=True):
             obtained=now,
             expires=None if (life := seconds_of(answer.get("expires_in"))) is None else now + life,
             refresh_token=refresh if isinstance(refresh, str) and refresh else self.refresh_token,
-            scope=scope if isinstance(scope, str) else asked,
+            scope=scopes_of(scope) if isinstance(scope, str) else asked,
             asked=asked,
             subject=_subject(answer, self.issuer) or self.subject,
         )
