@@ -164,7 +164,7 @@ class Door:
         refusal = self._grant(facts) or self._pins(facts)
         hints = facts.hints if listed is None else self.rules.hints.of(listed)
         renewed = admission is None or admission.revision != self.revision
-        if refusal is None and (renewed or hints != facts.hints):
+        if refusal is None and (renewed or (hints is not facts.hints and hints != facts.hints)):
             facts = replace(facts, hints=hints)
             refusal = self._decided_otherwise(facts, "" if admission is None else admission.rule, renewed)
         if refusal is not None:
