@@ -23,6 +23,7 @@ from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.audit.record import Head
 from gatemini.policy.audit.verify import verify
+from gatemini.policy.canonical import canonical
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallEnd
 
@@ -137,6 +138,59 @@ async def test_arguments_are_kept_as_configured(tmp_path: Path) -> None:
     await one_call(log := open_audit(tmp_path, arguments="full"), call_facts({"a": "x" * 100_000}))
     await log.close()
     assert all_records(tmp_path)[1]["arguments"].startswith("hmac-sha256:")
+
+
+async def test_text_that_is_no_unicode_and_huge_numbers_leave_lines_that_programs_can_read(
+    tmp_path: Path,
+) -> None:
+    log = open_audit(tmp_path, arguments="full")
+    log._about = {"config": "/home/caf\udce9/config.yaml"}  # a file name in Latin-1
+    log.start()
+    await one_call(
+        log, call_facts({"half": "\ud800", "n": 10**400, "list": [1, None, True, 0.5]}, session="s\udfff")
+    )
+    await log.close()
+    (path,) = audit_files(tmp_path / "audit")
+    start, intent, *rest = all_records(tmp_path)
+    assert start["config"] == "/home/caf\\udce9/config.yaml"
+    assert intent["session"] == r"s\udfff"
+    assert intent["arguments"] == {"half": r"\ud800", "n": str(10**400), "list": [1, None, True, 0.5]}
+    assert len(path.read_bytes().splitlines()) == 2 + len(rest)
+    assert sound(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["hash", "full"])
+async def test_arguments_of_any_depth_are_recorded(tmp_path: Path, how: str) -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    log = open_audit(tmp_path, {"TOKEN": "tok-12345678"}, arguments=how)
+    await one_call(log, call_facts({"deep": deep, "half": "\ud800"}))
+    await log.close()
+    assert all_records(tmp_path)[1]["arguments"].startswith("hmac-sha256:")
+
+
+def test_a_value_that_orjson_refuses_has_the_text_that_others_of_its_kind_have() -> None:
+    for value in (
+        {"b": [], "a": {}, "\ud800": [2**70, "\ud800", None, 0.5]},
+        [[{}], "\ud800"],
+        "\udfff",
+        2**64,
+    ):
+        assert canonical(value) == json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+async def test_the_head_of_a_gateway_that_was_killed_after_a_long_record_is_known_to_the_next_one(
+    tmp_path: Path,
+) -> None:
+    log = open_audit(tmp_path)
+    await one_call(log)
+    log.event("registration", command="x" * 2_000_000)
+    killed = log.instance
+    later = open_audit(tmp_path)
+    later.start()
+    start = next(record for record in all_records(tmp_path) if record["instance"] == later.instance)
+    assert [(join["instance"], join["seq"]) for join in start["joins"]] == [(killed, 4)]
 
 
 async def test_on_a_full_disk_no_call_leaves_under_block(
