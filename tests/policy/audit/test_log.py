@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -26,6 +27,11 @@ from gatemini.policy.audit.verify import verify
 from gatemini.policy.canonical import canonical
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallEnd
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
 
 pytestmark = pytest.mark.anyio
 
@@ -224,6 +230,40 @@ async def test_under_warn_what_was_not_written_is_counted_in_the_log(
     await log.close()
     (lost,) = [record for record in all_records(tmp_path) if record["kind"] == "lost"]
     assert lost["records"] == 2
+    assert sound(tmp_path)
+
+
+async def test_a_file_whose_name_is_taken_blocks_one_call_only(tmp_path: Path) -> None:
+    log = open_audit(tmp_path, on_failure="block", rotate_mb=0.001)
+    await one_call(log)
+    (first,) = audit_files(tmp_path / "audit")
+    taken = first.with_name(first.name.replace("-0001", "-0002"))
+    taken.mkdir()
+    while not log.problem:
+        with suppress(AuditFailed):
+            await one_call(log)
+    assert taken.name in log.problem
+    await one_call(log)
+    assert log.problem is None
+    await log.close()
+    assert sound(tmp_path)
+
+
+@pytest.mark.skipif(fcntl is None, reason="there are no such locks")
+async def test_where_files_cannot_be_locked_the_log_says_so_until_they_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    log = open_audit(tmp_path, on_failure="block")
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", refuse)
+        for _ in range(2):
+            with pytest.raises(AuditFailed, match="No locks available"):
+                await one_call(log)
+    await one_call(log)
+    await log.close()
     assert sound(tmp_path)
 
 

@@ -33,8 +33,13 @@ class AuditFile:
         self.is_torn = False
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         self.fd = os.open(path, flags, 0o600)
-        if fcntl is not None:
-            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            if fcntl is not None:
+                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # a file system without locks: the name must be free for the next try
+            os.close(self.fd)
+            path.unlink(missing_ok=True)
+            raise
 
     def append(self, line: bytes) -> None:
         """Write a whole line or none of it. Raises OSError, with the file as it was before."""
