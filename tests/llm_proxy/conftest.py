@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from fixtures.llm_clients import OPENED
-from fixtures.llm_proxy import Proxy, running_proxy
+from fixtures.llm_proxy import NO_PREDICTION, Proxy, running_proxy
 from fixtures.llm_upstream import FakeProvider, running_provider
-
-NO_PREDICTION = {"context": {"tools": {"use_prediction": False}}}
 
 
 @pytest.fixture(scope="module")

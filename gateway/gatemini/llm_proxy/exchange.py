@@ -28,13 +28,18 @@ from gatemini.llm_proxy.own_tools import OwnTools
 from gatemini.llm_proxy.predicting import Predicting
 from gatemini.llm_proxy.totals import Totals
 from gatemini.llm_proxy.upstream import Upstream
-from gatemini.llm_proxy.wire.answer import Answer, AnswerStream, Wire, json_object
-from gatemini.llm_proxy.wire.events import EventSplitter, compact
+from gatemini.llm_proxy.wire.answer import Answer, AnswerStream, Value, Wire, json_object, member, usage_sum
+from gatemini.llm_proxy.wire.events import ArrayOfEvents, EventSplitter, compact
 from gatemini.llm_proxy.wire.formats import WIRES
 
 logger = logging.getLogger(__name__)
 
 COUNT_TOKENS = "/count_tokens"
+STREAMED = ":streamGenerateContent"
+READABLE = frozenset(("", "identity", "gzip", "deflate"))
+"""Encodings of an answer that can be looked into; a provider may use others although none is accepted."""
+EVENTS = frozenset((b"alt=sse", b"$alt=sse", b"%24alt=sse"))
+"""In the query of a Gemini client that wants server-sent events; without them it gets one JSON array."""
 
 
 @dataclass(slots=True)
@@ -128,30 +133,35 @@ class _Run:
         self._reply = reply
         self._messages: list[bytes] = []
         self._stream: AnswerStream | None = None
+        self._array = ArrayOfEvents() if _wants_array(request) else None
+        self._usage: Value = {}
+        """Tokens of the whole answers that were repeated."""
         self.sent: list[int] = []
         self.used: list[str] = []
         """Tools that the model called, ours left out."""
 
     async def watched(self) -> None:
         """Send the request, and repeat it while the model calls tools of ours."""
-        fields = self._request.fields_for_reading
+        upstream, request = self._exchange.upstream, self._request
+        fields = request.fields_for_reading
+        query = _for_events(request.query) if self._array is not None else None
         data: bytes | None = self._prepared.data
         while data is not None:
             self.sent.append(len(data))
-            async with self._exchange.upstream.send(self._request, data, fields=fields) as response:
+            async with upstream.send(request, data, fields=fields, query=query) as response:
                 data = await self._answered(response)
 
     async def _answered(self, response: httpx2.Response) -> bytes | None:
         """Pass an answer on; the request to repeat where there is one."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if response.status_code == 200 and kind == "text/event-stream":
+        readable = _encodings(response) <= READABLE
+        if response.status_code == 200 and kind == "text/event-stream" and readable:
             return await self._streamed(response)
         if self._stream is not None:  # the client's stream has begun: its error comes as an event
             body = await response.aread()
-            await self._reply.part(self._wire.stream_error(body, response.status_code))
-            await self._reply.end()
+            await self._end(self._wire.stream_error(body, response.status_code))
             return None
-        if response.status_code != 200 or kind != "application/json":
+        if response.status_code != 200 or kind != "application/json" or not readable:
             await pass_on(response, self._reply)
             return None
         return await self._whole(response)
@@ -162,9 +172,14 @@ class _Run:
         answer = self._wire.answer(body)
         again, note = self._decide(answer)
         if again is not None:
+            self._usage = usage_sum(self._usage, member(body, self._wire.usage_key))
             return again
         if note is not None:
-            raw = compact(self._wire.without(body, self._prepared.own.names, note))
+            body = self._wire.without(body, self._prepared.own.names, note)
+        if self._usage:
+            body = self._wire.with_usage_of(body, self._usage)
+        if note is not None or self._usage:
+            raw = compact(body)
         fields = end_to_end(response.headers.raw, changed_body=True)
         await self._reply.whole(response.status_code, fields, raw)
         return None
@@ -172,19 +187,35 @@ class _Run:
     async def _streamed(self, response: httpx2.Response) -> bytes | None:
         if self._stream is None:
             self._stream = self._wire.stream()
-            await self._reply.begin(response.status_code, end_to_end(response.headers.raw, changed_body=True))
+            await self._begin(response)
         stream, splitter = self._stream, EventSplitter()
         stream.begin()
         async for data in response.aiter_bytes():
-            await self._reply.part(b"".join(map(stream.feed, splitter.feed(data))))
-        await self._reply.part(b"".join(map(stream.feed, splitter.end())))
+            await self._part(b"".join(map(stream.feed, splitter.feed(data))))
+        await self._part(b"".join(map(stream.feed, splitter.end())))
         again, note = self._decide(stream.answer())
         if again is not None:
             return again
         names = self._prepared.own.names
-        await self._reply.part(stream.release() if note is None else stream.release_without(names, note))
-        await self._reply.end()
+        await self._end(stream.release() if note is None else stream.release_without(names, note))
         return None
+
+    async def _begin(self, response: httpx2.Response) -> None:
+        fields = end_to_end(response.headers.raw, changed_body=True)
+        if self._array is not None:
+            kept = [field for field in fields if field[0].lower() != b"content-type"]
+            fields = [*kept, (b"content-type", b"application/json; charset=UTF-8")]
+        await self._reply.begin(response.status_code, fields)
+
+    async def _part(self, events: bytes) -> None:
+        await self._reply.part(events if self._array is None else self._array.feed(events))
+
+    async def _end(self, events: bytes) -> None:
+        """The last events of the client's stream."""
+        await self._part(events)
+        if self._array is not None:
+            await self._reply.part(self._array.end())
+        await self._reply.end()
 
     def _decide(self, answer: Answer) -> tuple[bytes | None, str | None]:
         """The request to repeat, or the note that takes the place of calls of ours; neither for other answers."""
@@ -218,6 +249,20 @@ async def pass_on(response: httpx2.Response, reply: Reply) -> None:
     async for part in parts:
         await reply.part(part)
     await reply.end()
+
+
+def _encodings(response: httpx2.Response) -> set[str]:
+    return {each.strip().lower() for each in response.headers.get("content-encoding", "").split(",")}
+
+
+def _wants_array(request: ClientRequest) -> bool:
+    """Whether a client of Gemini wants its stream as one JSON array."""
+    return request.path.endswith(STREAMED) and EVENTS.isdisjoint(request.query.split(b"&"))
+
+
+def _for_events(query: bytes) -> bytes:
+    kept = [part for part in query.split(b"&") if part and not part.startswith(b"alt=")]
+    return b"&".join([*kept, b"alt=sse"])
 
 
 def _several_answers(request: Request) -> bool:
