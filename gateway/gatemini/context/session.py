@@ -28,10 +28,18 @@ class Session:
 
 
 class Sessions:
-    """Sessions by key; one that is idle for an hour is forgotten, with what `tool_search` added."""
+    """Sessions by key; one that is idle for an hour is forgotten, with what `tool_search` added.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    `store` makes the store of a new session from its key.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        store: Callable[[str], Store] = lambda key: SessionStore(),
+    ) -> None:
         self._clock = clock
+        self._store = store
         self._held: OrderedDict[str, Session] = OrderedDict()
 
     def __len__(self) -> int:
@@ -46,7 +54,7 @@ class Sessions:
             if fresh and (len(self._held) < MOST_SESSIONS or oldest == key):
                 break
             del self._held[oldest]
-        session = self._held.pop(key, None) or Session()
+        session = self._held.pop(key, None) or Session(self._store(key))
         session.used = now
         self._held[key] = session
         return session

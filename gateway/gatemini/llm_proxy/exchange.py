@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,10 @@ from gatemini.context import (
     session_key,
 )
 from gatemini.context.request.json_places import spliced
+from gatemini.context.stores import own_secret
 from gatemini.errors import GateminiError
 from gatemini.llm_proxy.client_request import SESSION_FIELD, ClientRequest, Fields, Reply, end_to_end
+from gatemini.llm_proxy.daemon_link import DaemonLink, SharedStore
 from gatemini.llm_proxy.own_tools import OwnTools
 from gatemini.llm_proxy.predicting import Predicting
 from gatemini.llm_proxy.totals import Totals
@@ -55,12 +58,16 @@ class Prepared:
 class Exchange:
     """Takes requests through the steps and answers calls of our own tools."""
 
-    def __init__(self, steps: Steps, predicting: Predicting, upstream: Upstream, totals: Totals) -> None:
+    def __init__(
+        self, steps: Steps, predicting: Predicting, upstream: Upstream, totals: Totals, link: DaemonLink
+    ) -> None:
         self._steps = steps
         self._predicting = predicting
         self.upstream = upstream
         self._totals = totals
-        self._sessions = Sessions()
+        self._link = link
+        self._secret = _secret()
+        self._sessions = Sessions(store=self._store)
 
     async def run(self, request: ClientRequest, format: Format, body: bytes, reply: Reply) -> None:
         """Answer one request. What cannot be read goes on as it is."""
@@ -80,6 +87,9 @@ class Exchange:
             if counted:
                 self._totals.record(format, len(body), run.sent or [len(prepared.data)], prepared.report)
                 self._totals.record_answer(prepared.own.fallbacks, prepared.report, run.used)
+
+    def _store(self, session_key: str) -> SharedStore:
+        return SharedStore(self._secret, session_key, self._link.send_soon)
 
     async def _prepare(self, request: ClientRequest, format: Format, body: bytes) -> Prepared | None:
         """Take a request through the steps; None for one that passes as it is."""
@@ -105,7 +115,7 @@ class Exchange:
         base, (data, report) = self._steps.take(given, session, prediction)
         search = report.get("filter", {}).get("tool_search")
         fetch = report.get("fold", {}).get("fetch_rows")
-        own = OwnTools(given, session, self._steps.filter, search, fetch)
+        own = OwnTools(given, session, self._steps.filter, search, fetch, self._link)
         return Prepared(base, data, own, report)
 
     def repeated(self, prepared: Prepared, messages: bytes) -> bytes:
@@ -170,7 +180,7 @@ class _Run:
         raw = await response.aread()
         body = json_object(raw)
         answer = self._wire.answer(body)
-        again, note = self._decide(answer)
+        again, note = await self._decide(answer)
         if again is not None:
             self._usage = usage_sum(self._usage, member(body, self._wire.usage_key))
             return again
@@ -193,7 +203,7 @@ class _Run:
         async for data in response.aiter_bytes():
             await self._part(b"".join(map(stream.feed, splitter.feed(data))))
         await self._part(b"".join(map(stream.feed, splitter.end())))
-        again, note = self._decide(stream.answer())
+        again, note = await self._decide(stream.answer())
         if again is not None:
             return again
         names = self._prepared.own.names
@@ -217,7 +227,7 @@ class _Run:
             await self._reply.part(self._array.end())
         await self._reply.end()
 
-    def _decide(self, answer: Answer) -> tuple[bytes | None, str | None]:
+    async def _decide(self, answer: Answer) -> tuple[bytes | None, str | None]:
         """The request to repeat, or the note that takes the place of calls of ours; neither for other answers."""
         own = self._prepared.own
         if not any(call.name in own.names for call in answer.calls):
@@ -228,7 +238,7 @@ class _Run:
         if not own.may_repeat(answer.calls):
             self.used = [call.name for call in answer.calls if call.name not in own.names]
             return None, own.give_up(answer.calls)
-        results = self._wire.results(answer.calls, own.answer(answer.calls))
+        results = self._wire.results(answer.calls, await own.answer(answer.calls))
         self._messages += map(compact, (answer.message, *results))
         return self._exchange.repeated(self._prepared, b",".join(self._messages)), None
 
@@ -249,6 +259,14 @@ async def pass_on(response: httpx2.Response, reply: Reply) -> None:
     async for part in parts:
         await reply.part(part)
     await reply.end()
+
+
+def _secret() -> bytes:
+    """This user's, so that a proxy that is started again gives a session's results the same handles."""
+    try:
+        return own_secret()
+    except OSError:
+        return secrets.token_bytes(32)
 
 
 def _encodings(response: httpx2.Response) -> set[str]:
