@@ -93,6 +93,19 @@ def test_after_the_last_repeat_the_client_reads_what_was_asked_for(
 
 
 @each_client
+def test_the_usage_of_a_streamed_answer_counts_all_its_repeats(
+    client: Any, provider: FakeProvider, filtering: Proxy
+) -> None:
+    search = ("tool_search", {"tool_name": "send_mail", "reason": "to write"})
+    provider.answers = [Said("once")]
+    once = client(filtering.address, f"once {client.__name__}").usage(TOOLS)
+    provider.answers = [Said("Wait. ", [search]), Said("", [search]), Said("done")]
+    thrice = client(filtering.address, f"thrice {client.__name__}").usage(TOOLS)
+    assert len(provider.got) == 4
+    assert thrice == (3 * once[0], 3 * once[1])
+
+
+@each_client
 @each_way
 def test_an_answer_of_429_reaches_the_client_with_its_fields(
     client: Any, way: str, provider: FakeProvider, filtering: Proxy
