@@ -71,7 +71,7 @@ class OwnTools:
     def give_up(self, calls: Sequence[ModelCall]) -> str:
         """What the client reads in the place of calls that are not answered any more."""
         self._find([call for call in calls if call.name == self.search])
-        tried = "; ".join(self._tried)
+        tried = "; ".join(dict.fromkeys(self._tried))
         return f"[gatemini: the model went on to ask for tools or rows and was not given more. Asked for: {tried}]"
 
     def _find(self, searches: Sequence[ModelCall]) -> list[str]:
