@@ -78,6 +78,14 @@ def test_the_model_is_asked_with_the_words_that_the_lexicon_adds() -> None:
     assert index.meaning_text("xyzzy") == "xyzzy"
 
 
+def test_the_model_is_asked_with_a_long_query_as_it_is() -> None:
+    index = SearchIndex()
+    index.replace("gmail", [tool for tool in CATALOG if tool.backend == "gmail"])
+    short = "inbox one two three four five six seven"
+    assert index.meaning_text(short) != short
+    assert index.meaning_text(f"{short} eight nine") == f"{short} eight nine"
+
+
 def test_a_word_is_no_synonym_of_itself_and_compounds_have_two_parts() -> None:
     assert [word for word, others in SYNONYMS.items() if word in others] == []
     assert {len(parts) for parts in SPLIT.values()} == {2}
