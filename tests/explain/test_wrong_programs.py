@@ -73,6 +73,14 @@ FAILING = {
         "const r = await demo.echo({ status: 200, body: '{\"users\": [1]}' });\nreturn r.body.users.map((u) => u);",
         "r.body is text (\"{\\\"users\\\": [1]}\"); it holds JSON: use JSON.parse(r.body)",
     ),
+    "a file of JSON that is parsed as a whole": (
+        "const t = await demo.echo({ content: '{\"offices\": [1]}' });\nreturn JSON.parse(t).offices.length;",
+        "t is an object {content}: t.content is text: it holds JSON: use JSON.parse(t.content)",
+    ),
+    "a file of JSON taken for its rows": (
+        "const t = await demo.echo({ content: '[{\"id\": 1}]' });\nreturn t.map((x) => x.id);",
+        "t is an object {content}, not an array: t.content is text: it holds JSON: use JSON.parse(t.content)",
+    ),
     "JSON in each line": (
         "const r = await demo.echo({ content: '{\"id\":1}\\n{\"id\":2}' });\nreturn r.map((x) => x.id);",
         "it holds JSON in each line: use r.content.trim().split(\"\\n\").map((line) => JSON.parse(line))",
