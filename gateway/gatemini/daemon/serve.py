@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
     except OSError as error:  # the proxy shows what the log has behind the line of a start
         sys.stderr.write(f"{STARTED}as process {os.getpid()}\n{error}\n")
         return FAILED
-    import_module("gatemini_sandbox.spawn").start_early()
+    import_module("gatemini_sandbox.processes.spawn").start_early()
     spawned = options.lock_fd is not None
     code = int(import_module("gatemini.daemon.server").run(listener, config, spawned=spawned))
     sys.stderr.flush()
