@@ -48,6 +48,8 @@ def records(files: Iterable[Path], wanted: Filter = Filter()) -> Iterator[dict[s
     for path in files:
         with path.open("rb") as file:
             for line in lines_of(file):
+                if not line.endswith(b"\n"):
+                    continue  # a piece of a line
                 try:
                     record = orjson.loads(line)
                 except ValueError:
