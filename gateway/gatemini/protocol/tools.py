@@ -214,4 +214,6 @@ def _cut(text: str, session: Session) -> str:
 def _caller_of(client: ChainClient, session: Session) -> Caller:
     """The caller that backends know: its session, and on whose behalf it calls."""
     who = session.who
-    return replace(client.caller, session=session.id, principal=who.id, is_remote=who.transport == "http")
+    return replace(
+        client.caller, session=session.id, principal=who.id, user=who.user, is_remote=who.transport == "http"
+    )
