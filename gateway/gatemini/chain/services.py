@@ -157,7 +157,10 @@ class ChainServices:
                             output_schema=tool.output_schema,
                         )
                 raise
-            return self.registry.find(backend, spelled)
+            try:
+                return self.reachable(who).find(backend, spelled)
+            except GateminiError:
+                return self.listing(who).registry.find(backend, spelled)
 
     def shown_offers(self, backend: str, offers: list[Offer], who: Principal) -> list[Offer]:
         """Return the resources and prompts of a backend that a principal may see listed."""

@@ -26,23 +26,27 @@ class HintRules:
 
     def __init__(self, config: PolicyConfig) -> None:
         self._trusted = compile_globs(config.trust_annotations)
-        self._kept: dict[tuple[str, str], tuple[Tool, Hints]] = {}
+        self._kept: dict[tuple[str, str, bool], tuple[Tool, Hints]] = {}
         self._overrides = [(compile_globs((g,)), hints) for g, hints in config.override_annotations.items()]
 
-    def of(self, tool: Tool) -> Hints:
-        """Return the hints of a tool. The first override that fits replaces what it names."""
-        key = tool.backend, tool.name
+    def of(self, tool: Tool, *, trusted: bool = True) -> Hints:
+        """Return the hints of a tool. The first override that fits replaces what it names.
+
+        `trusted`: whether `trust_annotations` may be about its backend.
+        """
+        key = tool.backend, tool.name, trusted
         kept = self._kept.get(key)
         if kept is None or kept[0] is not tool:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
-            kept = self._kept[key] = tool, self._of(tool)
+            kept = self._kept[key] = tool, self._of(tool, trusted)
         return kept[1]
 
-    def _of(self, tool: Tool) -> Hints:
+    def _of(self, tool: Tool, trusted: bool) -> Hints:
         if tool.backend == COMPOSITE_BACKEND:
             return HARMLESS
-        own: Mapping[str, object] = tool.annotations if self._trusted(tool.backend) else {}
+        believed = trusted and self._trusted(tool.backend)
+        own: Mapping[str, object] = tool.annotations if believed else {}
         names = tool_names(tool.backend, tool.name, tool.qualified)
         for matches, override in self._overrides:
             if any(map(matches, names)):
