@@ -86,7 +86,7 @@ class HttpServer:
         )
         self.replicas = Replicas(app) if app.state.shared else None
         self.sessions = HttpSessions(app, place, self.replicas.share if self.replicas else None)
-        self.endpoint = Endpoint(config, self.manager, self.sessions, self.logins, self.replicas)
+        self.endpoint = Endpoint(config, self.manager, self.sessions, self.logins, app.parking, self.replicas)
         routes = http_app(config, Guard(config, host), self.endpoint, self._unready, self._metadata)
         self._uvicorn = _Uvicorn(_settings(routes, config.max_connections, self.tls))
 

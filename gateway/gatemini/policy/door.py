@@ -27,7 +27,7 @@ from gatemini.policy.limits.rates import CallRates
 from gatemini.policy.limits.shared import SharedLimits
 from gatemini.policy.pins.pins import RULE as PIN
 from gatemini.policy.pins.pins import Pins
-from gatemini.policy.principal import Principal
+from gatemini.policy.principal import Behalf, Principal
 from gatemini.policy.reach import Reach
 from gatemini.policy.rules.hints import HARMLESS
 from gatemini.policy.rules.rules import NOTHING_KNOWN, Rules
@@ -105,7 +105,14 @@ class Door:
     # -- what invoke calls ---------------------------------------------------------------------------
 
     def facts(
-        self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str, trace: str = ""
+        self,
+        tool: Tool,
+        arguments: Json,
+        who: Principal,
+        session: str,
+        chain: str,
+        trace: str = "",
+        behalf: Behalf | None = None,
     ) -> CallFacts:
         """Return the facts of a call. A backend's own annotations are used only as far as it is trusted."""
         return CallFacts(
@@ -120,6 +127,7 @@ class Door:
             chain,
             time.time(),
             trace,
+            behalf,
         )
 
     def _hints(self, tool: Tool) -> Hints:
@@ -136,6 +144,7 @@ class Door:
         decision, revision = self.judge(facts), self.revision
         while decision.action == "ask":
             granted = await self._approval(facts, decision, reach)
+            facts.renew()
             again = self.judge(facts)  # the rules and the session may have changed while it waited
             before, revision = revision, self.revision
             same = granted and again.grounds == decision.grounds and before == revision
@@ -166,9 +175,10 @@ class Door:
         While it waited for its server, the policy may have changed, and so may the hints of its tool, which came from
         the cache or another instance when it was admitted. `listed` is the tool as the server lists it now.
         """
+        other = facts.renew()
         refusal = self._grant(facts) or self._pins(facts)
         hints = facts.hints if listed is None else self._hints(listed)
-        renewed = admission is None or admission.revision != self.revision
+        renewed = other or admission is None or admission.revision != self.revision
         if refusal is None and (renewed or hints != facts.hints):
             facts = replace(facts, hints=hints)
             refusal = self._decided_otherwise(
@@ -265,7 +275,9 @@ class Door:
         return self.budgets.refusal(facts) or self.rates.refusal(facts)
 
     def _grant(self, facts: CallFacts) -> Decision | None:
-        """Deny what the client's own grant leaves out, and what another session has registered."""
+        """Deny what the client's own grant leaves out, what another session has registered, and all without a login."""
+        if facts.behalf is not None and facts.behalf.suspended:
+            return Decision("deny", "the client's login", "it has ended while the chain was parked")
         owner = self.owners.get(facts.backend)
         if owner is not None and owner != (facts.session or facts.who.session):
             return Decision("deny", "registration", "another session has registered this backend")

@@ -23,7 +23,7 @@ from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.logs.context import SESSION, logged_as
 from gatemini.model import Json
 from gatemini.output.options import OutputOptions
-from gatemini.policy.principal import Principal
+from gatemini.policy.principal import Behalf, Principal
 from gatemini.protocol.answers.discovery import search_text
 from gatemini.protocol.answers.discovery_tools import DISCOVERY_TOOLS, Catalog
 from gatemini.protocol.budgets import budget_for
@@ -127,7 +127,9 @@ class MetaTools:
         if name == REGISTER_MANUAL:
             with recorded(self.chain.door, name, arguments, session):
                 return _json_result(
-                    await self.registration.register(arguments, client.caller, session.who)
+                    await self.registration.register(
+                        arguments, client.caller, client.behalf or Behalf(session.who)
+                    )
                 ), 0
         if name == DEREGISTER_MANUAL:
             with recorded(self.chain.door, name, arguments, session):
@@ -173,7 +175,7 @@ class MetaTools:
             session.journals,
             budget.error,
             budget.result,
-            replace(client, caller=_caller_of(client, session), who=session.who),
+            replace(client, caller=_caller_of(client, session), behalf=client.behalf or Behalf(session.who)),
             notes,
         )
 
