@@ -117,8 +117,13 @@ class ChainServices:
             return await act()
         except LoginRequired:
             with chain_time.standing_still():
-                if not await self.backends.ask_login(backend, caller):
-                    raise
+                accepted = await self.backends.ask_login(backend, caller)
+            if self.door is not None and self.door.audit is not None:
+                who: Json = {"session": caller.session, "principal": caller.principal}
+                outcome = "accepted" if accepted else "failed"
+                self.door.audit.event("login", backend=backend, outcome=outcome, **who)
+            if not accepted:
+                raise
         return await act()
 
     async def find(

@@ -63,9 +63,13 @@ class Endpoint:
         logins: Logins,
         parking: Parking,
         replicas: Replicas | None = None,
+        login_ended: Callable[[Login], None] = lambda login: None,
     ) -> None:
-        """`replicas`: the other processes that serve the same clients."""
+        """`replicas`: the other processes that serve the same clients. `login_ended` is called with each login that does
+        not hold any more while something of it is open.
+        """
         self._config = config
+        self._login_ended = login_ended
         self._parking = parking
         self._manager = manager
         self._sessions = sessions
@@ -106,11 +110,18 @@ class Endpoint:
         parked = [(stay, stay.login) for stay in self._parking.parked()]
         waiting = [login for _, login in parked if isinstance(login, Login)]
         await self._logins.renew([*(each.login for each in self.open), *waiting])
+        ended: dict[object, Login] = {}
         for each in [each for each in self.open if not self._logins.holds(each.login)]:
             each.stop()
+            ended[each.login.key] = each.login
         for stay, login in parked:
-            if isinstance(login, Login) and stay.login is login:
-                stay.behalf.suspended = not self._logins.holds(login)
+            if isinstance(login, Login) and stay.login is login and not self._logins.holds(login):
+                if not stay.behalf.suspended:
+                    ended[login.key] = login
+                stay.behalf.suspended = True
+        for login in ended.values():
+            self._logins.forget(login)
+            self._login_ended(login)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._with_refusals(self._serve_received(scope, receive, send), send)
