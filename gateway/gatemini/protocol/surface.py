@@ -19,6 +19,7 @@ from gatemini.backends.manager import Manager
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.discovery.search.index import SearchIndex
 from gatemini.model import Json
+from gatemini.policy.backend_use import may_use
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.definitions import tool_definitions
 from gatemini.protocol.questions.clients import ConnectedClients
@@ -111,7 +112,20 @@ class Surface:
 
     def learn_client(self, can: Json, ask: AskFn | None) -> None:
         """Record the client's capabilities; `ask` sends it requests outside of its calls (None: it has no way)."""
-        self._clients.learn(self.session.id, can, ask)
+        self._clients.learn(self.session.id, can, ask, self._may_use)
+
+    def _may_use(self, backend: str) -> bool:
+        """Whether the client could call or read something of a backend."""
+        who, chain = (
+            self.session.principal,
+            self._tools.chain,
+        )  # not `who`: another client's request may be at hand
+        if backend in self._manager.of_others(self.session.id):
+            return False
+        if chain.door is None or chain.listing(who).registry.backend_tools(backend):
+            return True
+        listed = bool(chain.registry.backend_tools(backend))
+        return may_use(chain.door, self._manager.config(backend), who, listed=listed)
 
     def set_log_level(self, level: str) -> None:
         """Set the least level of backends' log messages that the client receives."""
