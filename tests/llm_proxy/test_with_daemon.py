@@ -51,7 +51,7 @@ def test_handles_and_totals_outlive_a_proxy_that_is_killed() -> None:
         client.greet()
         owned.serving()
 
-        def asked(**arguments: Any) -> dict[str, Any]:
+        def command(**arguments: Any) -> dict[str, Any]:
             return ask(owned.place, COMMAND, **arguments) or {}
 
         options = ("-c", str(owned.config))
@@ -59,7 +59,7 @@ def test_handles_and_totals_outlive_a_proxy_that_is_killed() -> None:
             provider.answers = [Said("read")]
             send(proxy.address, "one", conversation("c1", ROWS))
             (handle,) = handles(provider)
-            totals = until(lambda: asked(do="list")["proxies"], "the daemon has the totals")
+            totals = until(lambda: command(do="list")["proxies"], "the daemon has the totals")
             assert totals[0]["requests"] == 1
             assert not (owned.root / "state" / "gatemini" / "llm-proxy").exists()
             proxy.process.kill()
