@@ -146,6 +146,7 @@ class HttpServer:
                     "since": round(each.since, 1),
                     "in_flight": each.in_flight,
                     "requests": each.requests,
+                    "backends": app.tracker.used_by(each.session.id),
                 }
                 for each in sessions[:SHOWN_SESSIONS]
             ],
