@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import Home, ProxyClient, until
+from fixtures.daemons import MODERN, Home, ProxyClient, until
+from gatemini import __version__
 from gatemini.daemon.client import ask
+from gatemini.daemon.hello import FEATURES
 
 
 def test_a_handle_and_a_journal_outlive_the_daemon_that_made_them(home: Home) -> None:
@@ -41,6 +48,54 @@ def test_a_chain_that_a_stop_cuts_off_is_resumed_by_the_next_daemon(home: Home) 
     )
     assert client.value(client.chain(f"// @resume {chain}\n{code}", timeout=60000)) is True
     assert home.writes() == ["once"]
+
+
+@contextmanager
+def reached(home: Home, token: str) -> Iterator[Callable[[str], str]]:
+    """Run chains on a connection with this token, which ends without a goodbye, as that of a proxy that is cut off."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(home.place.sock)
+        hello = {
+            "gatemini": 1,
+            "version": __version__,
+            "pid": os.getpid(),
+            "cwd": str(home.root),
+            "token": token,
+        }
+        sock.sendall(json.dumps(hello).encode() + b"\n")
+        with sock.makefile("rb") as lines:
+            greeting = json.loads(lines.readline())
+            assert greeting == {"gatemini": 1, "version": __version__, "features": list(FEATURES)}
+
+            def run(code: str) -> str:
+                arguments = {"name": "call_tool_chain", "arguments": {"code": code}, "_meta": MODERN}
+                request = {"jsonrpc": "2.0", "id": code, "method": "tools/call", "params": arguments}
+                sock.sendall(json.dumps(request).encode() + b"\n")
+                while (message := json.loads(lines.readline())).get("id") != code:
+                    pass
+                result = message["result"]
+                assert not result["isError"], result
+                return str(result["content"][0]["text"])
+
+            yield run
+
+
+def test_a_session_is_found_by_its_token_again_also_after_an_idle_end(home: Home) -> None:
+    home.write_config(daemon={"idle_timeout": "200ms"})
+    client = home.client()
+    client.greet()
+    home.serving()
+    with reached(home, "mine") as run:
+        handle = run("return (await results.save({rows: [1, 2, 3]})).handle")
+    with reached(home, "mine") as run:
+        assert run(f"return (await results.load('{handle}')).rows[1]") == "2"
+    [daemon] = home.daemons()
+    assert client.close() == 0
+    daemon.wait(30)
+    home.client().greet()
+    home.serving()
+    with reached(home, "mine") as run:
+        assert run(f"return (await results.load('{handle}')).rows[2]") == "3"
 
 
 def kill(home: Home) -> None:
@@ -210,13 +265,27 @@ def test_the_labels_of_what_a_session_has_read_outlive_the_daemon(home: Home) ->
 
 
 @pytest.mark.long
-def test_of_a_killed_daemon_s_session_anything_may_have_been_read(home: Home) -> None:
+@pytest.mark.parametrize("swept", [False, True], ids=["with journals", "an hour later"])
+def test_of_a_killed_daemon_s_session_anything_may_have_been_read(home: Home, swept: bool) -> None:
     home.write_config(policy=GUARD)
     client = home.client()
     client.greet()
     client.value(client.call("ledger.look"))
     kill(home)
+    if swept:  # journals and folders are deleted an hour after their last use
+        shutil.rmtree(home.root / "state" / "gatemini" / "sessions")
     refused = client.answer(client.call("ledger.write", key="after"))["result"]
     assert refused["isError"]
     assert "untrusted content" in refused["content"][0]["text"]
     assert home.writes() == []
+
+
+@pytest.mark.long
+def test_a_session_that_has_read_nothing_is_not_asked_after_a_restart(home: Home) -> None:
+    home.write_config(policy=GUARD)
+    client = home.client()
+    client.greet()
+    assert client.value(client.call("ledger.write", key="before")) == "ok"
+    assert home.run("restart", "-c", str(home.config)).returncode == 0
+    assert client.value(client.call("ledger.write", key="after")) == "ok"
+    assert home.writes() == ["before", "after"]

@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from fixtures.certificates import self_signed, signed
-from fixtures.daemons import GATEMINI, MODERN, Home, until
+from fixtures.daemons import GATEMINI, LEGACY, MODERN, Home, until
 from fixtures.http_gateway import messages, result
 
 HEADERS = {
@@ -116,6 +116,29 @@ def test_on_loopback_without_authentication_it_serves_and_warns_and_status_finds
     assert not list(Path(home.place.folder).glob("*.sock"))
 
 
+def test_no_log_of_any_level_has_answers_or_tokens(home: Home) -> None:
+    home.write_config(
+        http={"listen": "127.0.0.1:0", "drain_delay": "10ms"}, log={"level": "debug", "file": "log.txt"}
+    )
+    with server(home) as process:
+        posted = process.post(chain('return "of-the-" + "answer";'))
+        assert "of-the-answer" in posted.text
+        headers = {**HEADERS, "accept": "application/json, text/event-stream"}
+        handshake = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": LEGACY}
+        old = {"MCP-Protocol-Version": "2025-06-18", "Mcp-Method": "", "Mcp-Name": ""}
+        opened = httpx2.post(process.url, json=handshake, headers={**headers, **old}, trust_env=False)
+        session = {**headers, **old, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        call = chain('await ledger.write({key: "a"}); return "of-the-" + "answer";')
+        del call["params"]["_meta"]
+        answered = httpx2.post(process.url, json=call, headers=session, timeout=60, trust_env=False)
+        assert "of-the-answer" in answered.text
+    [written] = home.root.rglob("log.txt")
+    log = written.read_text()
+    assert " DEBUG " in log
+    assert "of-the-answer" not in log
+    assert session["Mcp-Session-Id"] not in log
+
+
 @pytest.mark.proves("http.drain_delay")
 def test_on_sigterm_it_says_so_finishes_what_runs_and_takes_no_more(home: Home) -> None:
     home.write_config(http={"listen": "127.0.0.1:0", "drain_delay": "1s"})
@@ -133,6 +156,22 @@ def test_on_sigterm_it_says_so_finishes_what_runs_and_takes_no_more(home: Home) 
         process.process.wait(60)
     assert result(answers[0])["content"][0]["text"] == "done"
     assert home.writes() == ["a", "b"]
+
+
+def test_on_sighup_it_opens_its_log_again_and_serves_on(home: Home) -> None:
+    path, moved = home.root / "own.log", home.root / "moved.log"
+    home.write_config(
+        http={"listen": "127.0.0.1:0", "drain_delay": "10ms"}, log={"file": str(path), "level": "debug"}
+    )
+    with server(home) as process:
+        assert result(process.post(chain("return 1;")))["content"][0]["text"] == "1"
+        before = path.stat().st_ino
+        os.rename(path, moved)
+        process.process.send_signal(signal.SIGHUP)
+        until(path.exists, "SIGHUP opens the file anew")
+        assert (moved.stat().st_ino, path.stat().st_ino != before) == (before, True)
+        assert process.ready() == 200
+        assert result(process.post(chain("return 2;")))["content"][0]["text"] == "2"
 
 
 @pytest.mark.long

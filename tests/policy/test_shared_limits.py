@@ -17,7 +17,7 @@ from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.door import Door
 from gatemini.policy.facts import CallFacts, Hints
-from gatemini.policy.limits.shared import SharedLimits
+from gatemini.policy.limits.shared import RENEW_SECONDS, SharedLimits
 from gatemini.policy.principal import Grant, PeriodBudget, Principal
 from gatemini.policy.reach import Reach
 from gatemini.state.memory import MemoryStore
@@ -92,6 +92,21 @@ async def test_a_sessions_budgets_are_spent_on_all_replicas_together(
     assert not await admits(b, call(read=False))
     assert [await admits(each, call()) for each in (b, a, b, a, b)] == [True, True, True, False, False]
     assert await admits(b, call(session="other"))
+
+
+@pytest.mark.parametrize(("idle", "least"), [(60.0, 3600.0), (7200.0, 7200.0)])
+async def test_what_a_session_has_spent_is_kept_for_as_long_as_the_session(
+    redis_server: RedisServer, idle: float, least: float
+) -> None:
+    async with redis_server.store().opened() as store:
+        limits = SharedLimits(store, idle=idle)
+        at = Door(
+            PolicyConfig.model_validate({"budgets": {"calls_per_session": 4}}), Approvals(), limits=limits
+        )
+        assert await admits(at, call())
+        [key] = (line for line in redis_server.cli("KEYS", "gatemini:budget:*").split() if b"budget" in line)
+        left = int(redis_server.cli("PTTL", key.decode()).strip(b":\r\n")) / 1000
+        assert least < left <= least + RENEW_SECONDS
 
 
 async def test_a_rule_on_what_the_session_has_called_sees_the_calls_of_all_replicas(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from gatemini import __version__
-from gatemini.daemon import console
+from gatemini.daemon import console, llm_proxies
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.terminal.catalog import CATALOG
 from gatemini.daemon.terminal.commands import send_answer
@@ -21,6 +21,7 @@ from gatemini.upkeep.reload import file_state
 
 if TYPE_CHECKING:
     from gatemini.app import App
+    from gatemini.daemon.connection import Connection
     from gatemini.daemon.server import Daemon
 
 LOAD_SECONDS = 60.0
@@ -42,6 +43,8 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
             answer = await catalog(daemon, command, hello.arguments)
         case "level":
             answer = set_level(daemon, hello.arguments)
+        case llm_proxies.COMMAND:
+            answer = await daemon.llm_proxies.answer(hello.arguments)
         case console.LIST | console.DECIDE:
             answer = await _approvals(daemon, hello)
         case other:
@@ -106,7 +109,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "config": str(daemon.config) if daemon.config else None,
         "socket": daemon.place.sock,
         "log": daemon.log.path,
-        "sessions": [_session(connection) for connection in daemon.connections],
+        "sessions": [_session(connection, app) for connection in daemon.connections],
         "trouble": list(daemon.trouble.values()),
     }
     if app is not None:
@@ -137,6 +140,7 @@ def app_facts(app: App) -> dict[str, Any]:
             "rss_bytes": each.rss,
             "restarts": each.restarts,
             "calls_open": each.calls_open,
+            "users": app.tracker.users(each.name),
             **app.tracker.latency(each.name),
             "error": redact(each.error) if each.error else None,
             "login": each.login,
@@ -152,7 +156,7 @@ def config_current(app: App) -> bool:
     return not app.reload_problem and app.files_read == file_state(app.loaded.files)
 
 
-def _session(connection: Any) -> dict[str, Any]:
+def _session(connection: Connection, app: App | None) -> dict[str, Any]:
     session = connection.session
     return {
         "client": session.client if session is not None else None,
@@ -162,4 +166,5 @@ def _session(connection: Any) -> dict[str, Any]:
         "since": round(connection.since, 1),
         "in_flight": connection.in_flight,
         "requests": connection.exchange.requests if connection.exchange is not None else 0,
+        "backends": app.tracker.used_by(session.id) if app is not None and session is not None else [],
     }

@@ -19,17 +19,18 @@ from starlette.requests import Request
 from gatemini import __version__
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
+from gatemini.config.model.values.hosts import is_loopback
 from gatemini.daemon.control import app_facts, process_facts
 from gatemini.http.auth.challenge import metadata
 from gatemini.http.auth.login import Login, Logins
 from gatemini.http.auth.revocations import Revocations
 from gatemini.http.endpoint import Endpoint
 from gatemini.http.network.connections import BoundedConnection
-from gatemini.http.network.guard import Guard, is_loopback
+from gatemini.http.network.guard import Guard
 from gatemini.http.network.tls import Tls
 from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.routes import PATH, http_app
-from gatemini.http.session_manager import SessionManager
+from gatemini.http.sdk_sessions import SessionManager
 from gatemini.http.sessions import HttpSessions
 from gatemini.model import Json
 from gatemini.policy.door import Door
@@ -145,6 +146,7 @@ class HttpServer:
                     "since": round(each.since, 1),
                     "in_flight": each.in_flight,
                     "requests": each.requests,
+                    "backends": app.tracker.used_by(each.session.id),
                 }
                 for each in sessions[:SHOWN_SESSIONS]
             ],

@@ -23,7 +23,7 @@ from gatemini.state.session_results import SessionResults
 
 if TYPE_CHECKING:
     from gatemini.app import App
-    from gatemini.http.session_manager import SessionManager
+    from gatemini.http.sdk_sessions import SessionManager
     from gatemini.http.sessions import HttpSession, HttpSessions
 
 SETTLE_SECONDS = 5.0
@@ -82,7 +82,10 @@ class Replicas:
         most = None if config.state.blobs is not None else INLINE_BYTES
         results = SessionResults(app.state, session.id, session.results, config.results.idle, most)
         if session.reads is not None:
-            results.labels = SessionLabels(app.state, session.id, session.reads, self._gathers_labels)
+            idle = config.http.sessions.idle
+            results.labels = SessionLabels(
+                app.state, session.id, session.reads, self._gathers_labels, idle=idle
+            )
         session.results.replicas = results
         journals = SessionSharedJournals(self._journals, session.id)
         session.journals.new_file, session.journals.load = journals.file, journals.load
