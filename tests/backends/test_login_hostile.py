@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from mcp_types import ElicitResult
 
-from fixtures.login_gate import gate
-from fixtures.realm import SECRET, Realm, realm_and_server, serving, visit
+from fixtures.login_gate import UNATTENDED, Places, gate, places
+from fixtures.realm import Realm, serving, visit
 from fixtures.running import client_of, until
 from gatemini.backends.oauth import discovery
 from gatemini.backends.oauth.browser import Callback, callback
@@ -29,6 +29,8 @@ from gatemini.backends.oauth.vault import FileVault, StoreVault, key_of
 from gatemini.config.model.backend import BackendConfig, BackendOAuth
 from gatemini.errors import ConfigError
 from gatemini.state.memory import MemoryStore
+
+__all__ = ["places"]
 
 pytestmark = pytest.mark.anyio
 ISSUER, BACKEND = "https://id.example.com", "https://mcp.example.com/mcp"
@@ -155,16 +157,9 @@ async def test_a_cancelled_renewal_gives_up_its_turn() -> None:
 
 
 async def test_a_server_that_names_another_issuer_than_before_gets_no_secret_of_an_unattended_client(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: Places
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
-    client = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET}
-    async with (
-        realm_and_server() as places,
-        serving(Realm) as (other,),
-        gate(tmp_path, places, **client) as there,
-    ):
+    async with serving(Realm) as (other,), gate(tmp_path, places, **UNATTENDED) as there:
         assert "hello from there" in await there.call()
         there.server.metadata = {"authorization_servers": [other.url]}
         there.server.realm = other
@@ -176,17 +171,16 @@ async def test_a_server_that_names_another_issuer_than_before_gets_no_secret_of_
 
 
 async def test_a_call_whose_login_cannot_be_stored_names_the_login(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, places: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/state")
-    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
 
     async def answer_url(context: Any, params: Any) -> ElicitResult:
         assert (await visit(params.url)).status_code == 200
         return ElicitResult(action="accept")
 
-    async with realm_and_server() as places, gate(tmp_path, places) as there:
+    async with gate(tmp_path, places) as there:
         async with client_of(there.app, elicitation_callback=answer_url) as connected:
             code = "return await web.echo({ text: 'hello' });"
             result = await connected.call_tool("call_tool_chain", {"code": code})

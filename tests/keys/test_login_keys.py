@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,24 +11,13 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from fixtures.issuer import RSA
-from fixtures.login_gate import Person, Places, gate
-from fixtures.realm import SECRET, realm_and_server
+from fixtures.login_gate import UNATTENDED, Person, Places, gate, places
 from fixtures.running import until
 from gatemini.policy.principal import Principal
 
+__all__ = ["places"]
+
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
-
-
-@pytest.fixture
-async def places() -> AsyncIterator[Places]:
-    async with realm_and_server() as found:
-        yield found
 
 
 @pytest.mark.proves("backends.*.oauth.scopes", "backends.*.oauth.audience")
@@ -66,11 +54,10 @@ async def test_a_client_metadata_document_is_the_client_where_the_issuer_takes_s
 
 @pytest.mark.proves("backends.*.oauth.client_id", "backends.*.oauth.client_secret", "backends.*.oauth.flow")
 async def test_a_client_of_its_own_needs_no_person(tmp_path: Path, places: Places) -> None:
-    oauth = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET}
-    async with gate(tmp_path / "right", places, **oauth) as there:
+    async with gate(tmp_path / "right", places, **UNATTENDED) as there:
         assert "hello from there" in await there.call()
         await there.credentials.log_out()
-    async with gate(tmp_path / "wrong", places, **{**oauth, "client_secret": "another one"}) as there:
+    async with gate(tmp_path / "wrong", places, **{**UNATTENDED, "client_secret": "another one"}) as there:
         text = await there.call()
         assert "invalid_client" in text, text
         assert "another one" not in text, text
