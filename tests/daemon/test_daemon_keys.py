@@ -24,7 +24,7 @@ def test_an_idle_daemon_ends_after_its_time_unless_it_lingers(home: Home, linger
         with pytest.raises(psutil.TimeoutExpired):
             daemon.wait(3)
     else:
-        until(lambda: not daemon.is_running(), "the daemon ends when it is idle", 30)
+        until(lambda: not daemon.is_running(), "the daemon ends when it is idle")
 
 
 @pytest.mark.proves("daemon.max_sessions")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import Home, ProxyClient, until
+from fixtures.daemons import WAIT_SECONDS, Home, ProxyClient, until
 from gatemini.daemon.client import ask
 
 
@@ -46,7 +46,7 @@ def test_a_chain_that_a_stop_cuts_off_is_resumed_by_the_next_daemon(home: Home) 
 def kill(home: Home) -> None:
     [daemon] = home.daemons()
     daemon.kill()
-    daemon.wait(10)
+    daemon.wait(WAIT_SECONDS)
 
 
 def lost_chain(client: ProxyClient, ident: int) -> str:

@@ -17,8 +17,8 @@ from fixtures import container
 from fixtures.container import ROOT, Image, needs_namespaces
 from fixtures.daemons import MODERN, until
 from fixtures.http_gateway import result
+from fixtures.ports import free_port
 from fixtures.redis_server import redis_running
-from fixtures.replicas import free_port
 
 pytestmark = [needs_namespaces, pytest.mark.long]
 

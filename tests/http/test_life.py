@@ -30,6 +30,9 @@ HEADERS = {
 }
 
 
+DRAIN_SECONDS = 2.0
+
+
 def chain(code: str, session: str = "a") -> dict[str, Any]:
     meta = {**MODERN, "gatemini/session": session}
     params = {"name": "call_tool_chain", "arguments": {"code": code}, "_meta": meta}
@@ -118,16 +121,19 @@ def test_on_loopback_without_authentication_it_serves_and_warns_and_status_finds
 
 @pytest.mark.proves("http.drain_delay")
 def test_on_sigterm_it_says_so_finishes_what_runs_and_takes_no_more(home: Home) -> None:
-    home.write_config(http={"listen": "127.0.0.1:0", "drain_delay": "1s"})
+    home.write_config(http={"listen": "127.0.0.1:0", "drain_delay": f"{DRAIN_SECONDS}s"})
     answers: list[httpx2.Response] = []
     with server(home) as process:
         code = 'await ledger.write({key: "a", seconds: 3}); await ledger.write({key: "b"}); return "done";'
         running = threading.Thread(target=lambda: answers.append(process.post(chain(code))))
         running.start()
         until(lambda: home.writes() == ["a"], "the chain runs")
+        ended = time.monotonic()
         process.process.send_signal(signal.SIGTERM)
         until(lambda: process.ready() == 503, "it is not ready any more")
-        assert process.post(chain("return 1;", "b")).status_code == 200, "balancers may not have seen it yet"
+        early = process.post(chain("return 1;", "b")).status_code
+        if time.monotonic() - ended < DRAIN_SECONDS:  # a busy machine may take longer
+            assert early == 200, "balancers may not have seen it yet"
         until(lambda: process.post(chain("return 1;", "b")).status_code == 503, "no new chains")
         running.join()
         process.process.wait(60)
@@ -182,7 +188,7 @@ def test_it_serves_tls_reads_a_changed_certificate_and_takes_only_known_clients(
         other = self_signed(home.root / "other.pem")
         os.replace(self_signed(home.root / "new.pem"), home.root / "cert.pem")
         (home.root / "key.pem").write_bytes((home.root / "cert.pem").read_bytes())
-        until(lambda: status(home.root / "cert.pem") == 200, "the new certificate is served", 10)
+        until(lambda: status(home.root / "cert.pem") == 200, "the new certificate is served")
         assert status(other) == 0
     home.write_config(
         http={

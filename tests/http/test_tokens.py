@@ -93,7 +93,7 @@ async def test_what_is_open_for_a_token_ends_when_it_is_revoked(tmp_path: Path) 
         token, ident = made(tmp_path)
         other, _ = made(tmp_path)
         session = await gateway.handshake(bearer(token))
-        slow = "await new Promise(r => setTimeout(r, 20_000)); return 1;"
+        slow = "await new Promise(() => setTimeout(() => {}, 600_000)); return 1;"
 
         async def chain() -> None:
             message, headers = gateway.modern_chain(slow)
@@ -106,10 +106,8 @@ async def test_what_is_open_for_a_token_ends_when_it_is_revoked(tmp_path: Path) 
                 assert stream.status_code == 200
                 await until(lambda: gateway.server.endpoint.in_flight == 1)
                 tokens.revoke(tmp_path / "tokens.yaml", ident)
-                began = time.monotonic()
                 assert [line async for line in stream.aiter_lines() if line.startswith("data")] == []
                 await until(lambda: ended)
-                assert time.monotonic() - began < 10
         assert ended[0].status_code == 401
         # The session is the client's, not the token's.
         again = {**session, **bearer(other)}

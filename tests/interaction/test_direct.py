@@ -17,7 +17,7 @@ import pytest
 from fixtures.backend_bench import ODD
 from fixtures.direct import TESTS, write_config
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 DEMO: dict[str, Any] = {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
 LEGACY: dict[str, Any] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from fixtures.issuer import RSA
 from fixtures.login_gate import UNATTENDED, Person, Places, gate, places
+from fixtures.ports import free_port
 from fixtures.running import until
 from gatemini.policy.principal import Principal
 
@@ -30,9 +30,7 @@ async def test_scopes_and_audience_are_asked_for(tmp_path: Path, places: Places)
 
 @pytest.mark.proves("backends.*.oauth.redirect_port")
 async def test_the_browser_comes_back_to_the_port(tmp_path: Path, places: Places) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     async with gate(tmp_path, places, redirect_port=port) as there:
         await there.log_in()
     [asked] = places[0].asked("/auth")
@@ -79,7 +77,7 @@ async def test_each_principal_over_http_has_a_login_of_its_own(tmp_path: Path, p
         text = await call("ann")
         assert "gatemini login web --principal ann" in text, text
         own = await Person(places, {"per_user": True}, who="ann").log_in()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while "hello from there" not in (text := await call("ann")):
                 assert "gatemini login" in text or "not running" in text, text
         assert there.server.bearers[-1] == own.access_token != shared.access_token

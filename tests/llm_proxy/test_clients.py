@@ -15,7 +15,7 @@ from fixtures.llm_upstream import FakeProvider, Said
 TOOLS = ["read", "send_mail", "book_flight", "play_song"]
 each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.__name__)
 each_way = pytest.mark.parametrize("way", ["ask", "stream"])
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 
 @each_client

@@ -19,7 +19,7 @@ from gatemini.config.variables.store import SecretStore
 
 pytestmark = pytest.mark.anyio
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -91,7 +91,7 @@ def script(*keys: str) -> str:
 
 async def opened(app: App, count: int = 1) -> list[Approval]:
     """The open approvals, once there are so many."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while len(found := app.approvals.opened()) < count:  # noqa: ASYNC110
             await anyio.sleep(0.01)
     return found
@@ -367,7 +367,7 @@ async def test_a_cancelled_call_stays_open_for_the_console(app: App) -> None:
                 tasks.start_soon(run_chain, client, call("a"))
                 (approval,) = await opened(app)
                 scope.cancel()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while approval.waiting:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         grant(app, approval)
@@ -583,7 +583,7 @@ async def test_what_the_session_reads_while_a_call_waits_is_asked_about_too(app:
         await app.call_meta_tool("call_tool_chain", {"code": "await demo.text({ n: 1 })"}, session)
         app.approvals.watched()
         grant(app, first)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not (again := [each for each in app.approvals.opened() if each is not first]):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         assert again[0].request.rule == "policy.rules[0], policy.flow"
