@@ -62,5 +62,5 @@ def test_answers_are_saved_for_the_next_start_with_the_time_to_wait_for_it(home:
     if instant:
         until(file.exists, "answers are saved")
         assert '"start_timeout":7' in file.read_text().replace(" ", "")
-    assert home.run("stop", "-c", str(home.config)).returncode == 0
+    assert home.command("stop", "-c", str(home.config)).returncode == 0
     assert file.exists() is instant

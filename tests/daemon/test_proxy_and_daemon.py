@@ -118,7 +118,7 @@ def test_two_configurations_have_two_daemons_and_one_status(home: Home) -> None:
     second = home.client()
     second.greet()
     assert len(home.daemons()) == 2
-    shown = home.run("status", "--all", "--json")
+    shown = home.command("status", "--all", "--json")
     configs = {each["config"] for each in json.loads(shown.stdout)["daemons"]}
     assert configs >= {str(home.root / "config.yaml"), str(other)}
 
@@ -132,7 +132,7 @@ def test_a_daemon_that_gives_no_answer_hides_no_other(home: Home) -> None:
         server.listen()
         answering = threading.Thread(target=lambda: server.accept()[0].close())
         answering.start()
-        shown = home.run("status", "--all", "--json")
+        shown = home.command("status", "--all", "--json")
         answering.join()
     silent.unlink()
     assert str(home.config) in {each["config"] for each in json.loads(shown.stdout)["daemons"]}

@@ -119,7 +119,7 @@ def test_a_locked_daemon_seals_what_it_writes_and_the_next_one_reads_it(home: Ho
     kill(home)
     assert client.value(client.chain(f"// @resume {chain}\n{code}")) == handle
     assert client.value(client.chain("return (await results.save(['a value to hide'])).handle"))
-    assert home.run("stop", "-c", str(home.config)).returncode == 0
+    assert home.command("stop", "-c", str(home.config)).returncode == 0
     [kept] = (home.root / "state" / "gatemini" / "sessions").rglob("results")
     assert b"a value to hide" not in kept.read_bytes()
 

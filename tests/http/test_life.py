@@ -106,12 +106,12 @@ def test_on_loopback_without_authentication_it_serves_and_warns_and_status_finds
     with server(home) as process:
         assert result(process.post(chain("return 1;")))["content"][0]["text"] == "1"
         for words in (("status",), ("status", "--all")):
-            shown = json.loads(home.run(*words, "--json", "-c", str(home.config)).stdout)["daemons"]
+            shown = json.loads(home.command(*words, "--json", "-c", str(home.config)).stdout)["daemons"]
             found = [each for each in shown if each["socket"].startswith(home.place.folder)]
             assert [each["http"]["url"] for each in found] == [process.url]
             assert any("every user and program of this machine" in line for line in found[0]["trouble"])
             assert found[0]["sessions"][0]["requests"] == 1
-        shown = home.run("status", "-c", str(home.config)).stdout
+        shown = home.command("status", "-c", str(home.config)).stdout
         assert process.url in shown
         assert "client modern: 1 requests" in shown
         assert home.run("stop", "-c", str(home.config)).returncode == 0
@@ -177,7 +177,7 @@ def test_it_serves_tls_reads_a_changed_certificate_and_takes_only_known_clients(
         if cert is not None:
             context.load_cert_chain(cert)
         try:
-            with httpx2.Client(verify=context, trust_env=False) as http:
+            with httpx2.Client(verify=context, trust_env=False, timeout=60) as http:
                 return http.get(f"{process.base}/healthz").status_code
         except (httpx2.HTTPError, ssl.SSLError):
             return 0
@@ -238,8 +238,8 @@ def test_a_call_of_an_http_client_is_approved_at_a_terminal(home: Home) -> None:
     with server(home, "127.0.0.1:0") as process:
         until(lambda: process.ready() == 200, "the server is ready")
         assert "ApprovalPending" in process.post(write).text
-        (waits,) = json.loads(home.run("-c", str(home.config), "approve", "--json").stdout)["approvals"]
-        assert home.run("-c", str(home.config), "approve", waits["id"]).returncode == 0
+        (waits,) = json.loads(home.command("-c", str(home.config), "approve", "--json").stdout)["approvals"]
+        assert home.command("-c", str(home.config), "approve", waits["id"]).returncode == 0
         assert "ApprovalPending" in process.post(chain(write["params"]["arguments"]["code"], "b")).text
         assert home.writes() == []
         assert "ApprovalPending" not in process.post(write).text

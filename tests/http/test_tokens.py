@@ -206,7 +206,7 @@ async def test_too_many_failed_logins_at_once_are_refused_without_waiting(tmp_pa
 
 def test_the_commands_make_show_and_revoke_tokens(home: Any) -> None:
     def run(*words: str, code: int = 0) -> str:
-        found = home.run(*words, "-c", str(home.config))
+        found = home.command(*words, "-c", str(home.config))
         assert found.returncode == code, found.stderr
         return str(found.stdout) + str(found.stderr)
 
