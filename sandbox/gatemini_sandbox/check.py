@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 from functools import lru_cache
 
-from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import WorkerLost
 from gatemini_sandbox.messages import Check, Checked, CodeCheck
-from gatemini_sandbox.worker_handle import START_SECONDS, exchange
+from gatemini_sandbox.processes import spawn
+from gatemini_sandbox.processes.supervised_worker import START_SECONDS, exchange
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def check_codes(sources: Sequence[str]) -> list[CodeCheck]:
 @lru_cache(1)  # a configuration is read again whenever its file changes
 def _checked(sources: tuple[str, ...]) -> list[CodeCheck]:
     if sys.platform == "win32":  # no sandbox processes there: see Sandbox.isolation
-        results: list[CodeCheck] = importlib.import_module("gatemini_sandbox.process").check_all(
+        results: list[CodeCheck] = importlib.import_module("gatemini_sandbox.processes.process").check_all(
             list(sources)
         )
         return results

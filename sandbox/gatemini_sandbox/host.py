@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gatemini_sandbox.process_pool import Isolation, Pool
+from gatemini_sandbox.processes.process_pool import Isolation, Pool
 from gatemini_sandbox.session import Session, Supply
 
 

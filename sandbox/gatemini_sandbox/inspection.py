@@ -6,10 +6,10 @@ import dataclasses
 import importlib.metadata
 from typing import Any
 
-from gatemini_sandbox.budget import TICK_SECONDS
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.webassembly import patched_module, wasi
 from gatemini_sandbox.webassembly.engine import NATIVE_STACK, WASI_MODULE
+from gatemini_sandbox.webassembly.turns import TICK_SECONDS
 
 
 def inspect(limits: Limits | None = None) -> dict[str, Any]:

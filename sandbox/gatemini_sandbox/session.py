@@ -32,9 +32,9 @@ from gatemini_sandbox.messages import (
     Stepped,
     encode_start,
 )
-from gatemini_sandbox.process_pool import Pool
+from gatemini_sandbox.processes.process_pool import Pool
+from gatemini_sandbox.processes.supervised_worker import GONE, Lane, SupervisedWorker, error_of
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
-from gatemini_sandbox.worker_handle import GONE, Lane, WorkerHandle, error_of
 
 LARGE_CODE = 8 * 1024
 """Bytes of code from which it is parsed and run beside no small one: parsing holds the others of its process."""
@@ -59,7 +59,7 @@ class Session:
         self._wall_seconds = wall_seconds
         self._number = pool.next_number()
         self._limits = pool.limits
-        self._worker: WorkerHandle | None = None
+        self._worker: SupervisedWorker | None = None
         self._waiting: asyncio.Future[Answer] | None = None
         self._known: set[int] = set()
         self._started = self._over = False
@@ -222,7 +222,7 @@ class Session:
         if worker is not None:
             worker.end(self._number)
 
-    def _leave(self) -> WorkerHandle | None:
+    def _leave(self) -> SupervisedWorker | None:
         self._over = True
         self._pool.held.pop(self._number, None)
         worker, self._worker = self._worker, None

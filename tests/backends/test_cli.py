@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fixtures.backend_bench import Bench, running_bench
 from gatemini.backends.status import State
-from gatemini.config.model.cli_template import TemplateError, command_line, stdin_text, words_of
+from gatemini.config.model.command_template import TemplateError, command_line, stdin_text, words_of
 from gatemini.config.model.schema import BackendConfig, CliTool, HealthConfig
 from gatemini.errors import BackendStopped, BackendTimeout, ResultTooLarge
 from gatemini.processes.compute_process import LARGE_BYTES

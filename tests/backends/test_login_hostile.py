@@ -22,8 +22,8 @@ from gatemini.backends.oauth import discovery
 from gatemini.backends.oauth.browser import Callback, callback
 from gatemini.backends.oauth.clients import proof
 from gatemini.backends.oauth.discovery import Challenge, discover
+from gatemini.backends.oauth.login_record import Client, Kept, Login
 from gatemini.backends.oauth.logins import Logins
-from gatemini.backends.oauth.record import Client, Kept, Login
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, refused
 from gatemini.backends.oauth.vault import FileVault, StoreVault, key_of
 from gatemini.config.model.backend import BackendConfig, BackendOAuth

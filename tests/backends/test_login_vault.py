@@ -10,7 +10,7 @@ import keyring
 import pytest
 from keyrings.alt.file import PlaintextKeyring
 
-from gatemini.backends.oauth.record import Client, Kept, Login
+from gatemini.backends.oauth.login_record import Client, Kept, Login
 from gatemini.backends.oauth.vault import FileVault, key_of
 from gatemini.errors import ConfigError
 

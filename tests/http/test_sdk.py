@@ -30,8 +30,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fixtures.daemons import LEGACY, MODERN
 from gatemini.http.network.connections import BoundedConnection
+from gatemini.http.sdk_sessions import SessionManager
 from gatemini.http.serve import listening
-from gatemini.http.session_manager import SessionManager
 from gatemini.protocol.questions.named_requests import send_named
 
 pytestmark = pytest.mark.anyio

@@ -106,7 +106,7 @@ def sandboxes() -> set[psutil.Process]:
     found = set()
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if "gatemini_sandbox.process" in process.cmdline():
+            if "gatemini_sandbox.processes.process" in process.cmdline():
                 found.add(process)
     return found
 

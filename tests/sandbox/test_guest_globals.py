@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gatemini_sandbox.step_reader import Reader
+from gatemini_sandbox.guests.step_reader import Reader
 
 pytestmark = pytest.mark.anyio
 

@@ -18,11 +18,11 @@ import pytest
 
 from fixtures.guest import Chain, Runner
 from fixtures.paused import pause
-from gatemini_sandbox import worker_handle
 from gatemini_sandbox.errors import WorkerLost
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import Calls, Failed, Reply
+from gatemini_sandbox.processes import supervised_worker
 
 pytestmark = [
     pytest.mark.anyio,
@@ -39,7 +39,7 @@ ACTOR = """\
 import os, struct, sys, time
 sys.path[:0] = {path!r}
 from gatemini_sandbox.messages import *
-from gatemini_sandbox.process import Inbox, send
+from gatemini_sandbox.processes.process import Inbox, send
 
 inbox = Inbox()
 
@@ -132,7 +132,7 @@ async def test_a_process_that_misbehaves_costs_its_chains_and_is_replaced(
     with monkeypatch.context() as patch:
         acting(patch, tmp_path, words if play in UNREADY else f"n = begun()\n{words}".replace("{{}}", "{}"))
         if play == "never becomes ready":
-            patch.setattr(worker_handle, "START_SECONDS", SECONDS)
+            patch.setattr(supervised_worker, "START_SECONDS", SECONDS)
         await ends_as_lost(apart, cause)
     assert await Runner(apart).value("return 2") == 2
 
@@ -183,7 +183,7 @@ async def test_a_chain_sent_to_a_process_that_ended_while_idle_runs_in_another(a
 async def test_a_process_that_does_not_stop_a_chain_gets_no_new_one(
     apart: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_handle, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(supervised_worker, "LATE_SECONDS", 0.0)
     chain = Chain(apart, "await demo.echo({}); return 1")
     step = await chain.start()
     victim = apart._workers[0].pid
@@ -199,7 +199,7 @@ async def test_a_process_that_does_not_stop_a_chain_gets_no_new_one(
 async def test_a_process_that_does_not_drop_a_chain_is_killed_and_replaced(
     apart: Sandbox, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(worker_handle, "STOP_SECONDS", SECONDS)
+    monkeypatch.setattr(supervised_worker, "STOP_SECONDS", SECONDS)
     chain, other = (Chain(apart, "await demo.echo({}); return 1") for _ in range(2))
     step, _ = await chain.start(), await other.start()
     victim = apart._workers[0].pid
@@ -245,44 +245,41 @@ from gatemini_sandbox.errors import SandboxError
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.messages import Failed
 
-async def main(mode, warm):
+async def main(mode):
     sandbox = Sandbox(cache_dir=Path(sys.argv[1]), isolation=mode)
-    if warm:
-        sandbox.warm()
-    resource.setrlimit(resource.RLIMIT_{what}, ({value}, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, resource.RLIM_INFINITY))
     for code in ("return 1", "for (let i = 0; i < 3e6; i++); return 2"):
         try:
             end = await Runner(sandbox)(code)
-            print(mode, "Failed" if isinstance(end, Failed) else end.text)
+            print("Failed" if isinstance(end, Failed) else end.text)
         except SandboxError as exc:
-            print(mode, exc.code, exc)
-    resource.setrlimit(resource.RLIMIT_{what}, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    print(mode, await Runner(sandbox).value("return 'again'"))
+            print(exc.code, exc)
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(await Runner(sandbox).value("return 'again'"))
     sandbox.close()
 
-anyio.run(main, "thread", False)
-anyio.run(main, "process", False)
+anyio.run(main, sys.argv[2])
 """
 
 
 @pytest.mark.long
+# A process each: what the first one has mapped would be over the limit of the second, and no thread can start then.
+@pytest.mark.parametrize("mode", ["thread", "process"])
 def test_every_chain_gets_an_error_when_memory_runs_out_and_later_chains_work(
-    module_cache: Path, sandbox: Sandbox
+    module_cache: Path, sandbox: Sandbox, mode: str
 ) -> None:
-    code = textwrap.dedent(SCARCE).format(what="AS", value=2 << 30)
     told = subprocess.run(
-        [sys.executable, "-c", code, module_cache],
+        [sys.executable, "-c", SCARCE, module_cache, mode],
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    ).stdout.splitlines()
-    for mode in ("thread", "process"):
-        *scarce, again = [line.removeprefix(f"{mode} ") for line in told if line.startswith(mode)]
-        assert len(scarce) == 2
-        assert all(line.startswith("sandbox.host_exhausted") for line in scarce)
-        assert again == "again"
+    )
+    *scarce, again = told.stdout.splitlines()
+    assert len(scarce) == 2
+    assert all(line.startswith("sandbox.host_exhausted") for line in scarce)
+    assert again == "again"
 
 
 ORPHAN = """
@@ -339,7 +336,7 @@ def test_a_process_ends_with_a_gateway_that_is_killed_whatever_it_does(
 
 COMPILES = """
 import os, subprocess, sys
-child = "import os, sys; from gatemini_sandbox.process import ends_with\\n" + (
+child = "import os, sys; from gatemini_sandbox.processes.process import ends_with\\n" + (
     "with ends_with(int(sys.argv[1])):\\n    print(os.getpid(), flush=True)\\n    while True: pass"
 )
 subprocess.run([sys.executable, "-c", child, str(os.getpid())])
@@ -365,6 +362,6 @@ def test_a_process_whose_gateway_was_killed_before_it_began_serves_nothing() -> 
     ours, theirs = socket.socketpair()  # open: its end is not what tells it
     with ours, theirs, subprocess.Popen([sys.executable, "-c", ""]) as killed:
         killed.wait(30)
-        words = [sys.executable, "-P", "-s", "-m", "gatemini_sandbox.process", str(killed.pid)]
+        words = [sys.executable, "-P", "-s", "-m", "gatemini_sandbox.processes.process", str(killed.pid)]
         with subprocess.Popen(words, stdin=theirs) as process:
             assert process.wait(60) == 0

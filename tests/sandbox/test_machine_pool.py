@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from fixtures.wasm import functions
-from gatemini_sandbox.budget import Ledger
-from gatemini_sandbox.guest import Guest
+from gatemini_sandbox.guests.guest import Guest
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Start, encode_start
 from gatemini_sandbox.webassembly import machine_pool
+from gatemini_sandbox.webassembly.budget import Ledger
 from gatemini_sandbox.webassembly.engine import Engine, Machine
 from gatemini_sandbox.webassembly.image import Image, boot
 from gatemini_sandbox.webassembly.machine_pool import CAN_DROP, MachinePool

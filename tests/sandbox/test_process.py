@@ -16,12 +16,12 @@ import pytest
 
 from fixtures.guest import Chain, Runner
 from gatemini.processes import process_mark, watchdog
-from gatemini_sandbox import process_pool, spawn
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import Calls, Done, Failed, Reply
+from gatemini_sandbox.processes import process_pool, spawn
+from gatemini_sandbox.processes.supervised_worker import ProcessWorker
 from gatemini_sandbox.session import LARGE_CODE
-from gatemini_sandbox.worker_handle import ProcessWorker
 
 pytestmark = pytest.mark.anyio
 
@@ -297,7 +297,7 @@ def test_a_process_has_no_environment_and_no_descriptors_but_its_socket(make, mo
 
 PROBE = """
 import ctypes, mmap, os, socket, subprocess, sys, threading
-from gatemini_sandbox.confine import confine
+from gatemini_sandbox.processes.confine import confine
 applied = confine(1 << 30, lambda: None)
 
 def tried(what):

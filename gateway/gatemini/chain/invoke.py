@@ -213,7 +213,7 @@ class Invoker:
         if spelled == READ_RESOURCE and (uri := address_of(arguments)) is not None:
             return await self._read_resource(record, entry, record.backend, uri)
         try:
-            find = partial(self.services.find, record.backend, spelled, self._time_left, self.client.who)
+            find = partial(self.services.find_tool, record.backend, spelled, self._time_left, self.client.who)
             tool = await self._with_login(record.backend, find)
         except ToolNotFound:
             if spelled not in BESIDE_TOOLS:

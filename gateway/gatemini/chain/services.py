@@ -121,7 +121,7 @@ class ChainServices:
                     raise
         return await act()
 
-    async def find(
+    async def find_tool(
         self, backend: str, spelled: str, time_left: Callable[[str], float], who: Principal
     ) -> Tool:
         """Return the tool that a call names; a backend that starts, or that has announced other tools, may take the time

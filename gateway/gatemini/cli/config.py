@@ -94,7 +94,7 @@ def _show_findings(loaded: Loaded) -> None:
 
 def _absent_programs(loaded: Loaded) -> dict[str, str]:
     """Backends that cannot start here, since their program or module is not on this machine, each with the reason."""
-    from gatemini.config.model.cli_template import words_of
+    from gatemini.config.model.command_template import words_of
     from gatemini.config.session_values import SessionValues, for_session
     from gatemini.errors import BackendStopped
     from gatemini.processes.child_environment import child_environment, find_program

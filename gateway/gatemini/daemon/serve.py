@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
     os.set_inheritable(lock, False)
     listener = Listener(place, lock)
     listener.open()
-    import_module("gatemini_sandbox.spawn").start_early()
+    import_module("gatemini_sandbox.processes.spawn").start_early()
     spawned = options.lock_fd is not None
     code = int(import_module("gatemini.daemon.server").run(listener, config, spawned=spawned))
     sys.stderr.flush()

@@ -27,7 +27,7 @@ from gatemini.http.replicas.relay import Forwarded, NotInProgress
 from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.replicas.routing import Routing
 from gatemini.http.retries import Key, Retries
-from gatemini.http.session_manager import SessionManager, internal_scope
+from gatemini.http.sdk_sessions import SessionManager, internal_scope
 from gatemini.http.sessions import HttpSession, HttpSessions, TooManySessions
 from gatemini.protocol.client_session import on_behalf_of
 

@@ -28,7 +28,7 @@ from gatemini.http.network.guard import Guard, is_loopback
 from gatemini.http.network.tls import Tls
 from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.routes import PATH, http_app
-from gatemini.http.session_manager import SessionManager
+from gatemini.http.sdk_sessions import SessionManager
 from gatemini.http.sessions import HttpSessions
 from gatemini.policy.door import Door
 from gatemini.proxy.places import Place

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.nodes import WRAPPERS, arguments_of, text
 from gatemini_sandbox.typescript.parse import Parsed
+from gatemini_sandbox.typescript.parse_deadline import check
 from gatemini_sandbox.typescript.positions import SourceText
 
 _ROOTS = ("__backends", "globalThis")

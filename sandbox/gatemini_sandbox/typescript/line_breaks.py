@@ -6,8 +6,8 @@ import re
 
 from tree_sitter import Node
 
-from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.nodes import code_end, descendants, last_statement
+from gatemini_sandbox.typescript.parse_deadline import check
 
 # White space and comments, taken whole: possessive, since comments upon comments would else be tried in every split.
 TRIVIA = rb"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+"

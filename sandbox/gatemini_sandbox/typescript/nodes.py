@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tree_sitter import Node
 
-from gatemini_sandbox.parse_deadline import check
+from gatemini_sandbox.typescript.parse_deadline import check
 
 FUNCTION_DECLARATIONS = ("function_declaration", "generator_function_declaration")
 ANY_FUNCTION = frozenset(

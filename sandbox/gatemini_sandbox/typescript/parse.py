@@ -13,10 +13,10 @@ import tree_sitter_typescript
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 from gatemini_sandbox.errors import ReadingTooLong
-from gatemini_sandbox.parse_deadline import check, over, parse_until
 from gatemini_sandbox.typescript.line_breaks import TRIVIA, glued_tail, missing_breaks
 from gatemini_sandbox.typescript.nesting import check_openings
 from gatemini_sandbox.typescript.nodes import ANY_FUNCTION, TEXTUAL
+from gatemini_sandbox.typescript.parse_deadline import check, over, parse_until
 
 LANGUAGE = Language(tree_sitter_typescript.language_typescript())
 

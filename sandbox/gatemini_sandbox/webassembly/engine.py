@@ -18,17 +18,9 @@ from typing import Any
 import wasmtime
 
 from gatemini_sandbox import limits
-from gatemini_sandbox.budget import (
-    LONG_SECONDS,
-    TICK_SECONDS,
-    TURN_SECONDS,
-    Budget,
-    Ticker,
-    Turns,
-    free_cores,
-)
 from gatemini_sandbox.errors import GuestFault, GuestTampered, HostExhausted
 from gatemini_sandbox.webassembly import wasi, wasmtime_raw
+from gatemini_sandbox.webassembly.budget import Budget
 from gatemini_sandbox.webassembly.module_cache import load_module
 from gatemini_sandbox.webassembly.patched_module import (
     PAGE,
@@ -39,6 +31,14 @@ from gatemini_sandbox.webassembly.patched_module import (
     patched,
 )
 from gatemini_sandbox.webassembly.traps import Trapped, trapped
+from gatemini_sandbox.webassembly.turns import (
+    LONG_SECONDS,
+    TICK_SECONDS,
+    TURN_SECONDS,
+    Ticker,
+    Turns,
+    free_cores,
+)
 
 if sys.platform != "win32":
     import resource

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.guest_messages import PROTOCOL
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.webassembly import quickjs
+from gatemini_sandbox.webassembly.budget import Budget, Ledger
 from gatemini_sandbox.webassembly.engine import Engine, Machine
 from gatemini_sandbox.webassembly.patched_module import PAGE, STACK_BYTES
 from gatemini_sandbox.webassembly.quickjs import Addresses, QuickJS, Threw

@@ -19,8 +19,8 @@ from typing import Any
 
 import wasmtime
 
-from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.errors import HostExhausted
+from gatemini_sandbox.webassembly.budget import Budget, Ledger
 from gatemini_sandbox.webassembly.engine import Engine, Machine
 from gatemini_sandbox.webassembly.image import IMAGE_PAGE, Image
 from gatemini_sandbox.webassembly.patched_module import PAGE

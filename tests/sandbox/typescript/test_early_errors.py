@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import step_reader
 from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.guests import step_reader
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.messages import Failed
-from gatemini_sandbox.parse_deadline import patience
 from gatemini_sandbox.typescript.diagnosis import places as blame
 from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
 from gatemini_sandbox.typescript.diagnosis.places import refine
+from gatemini_sandbox.typescript.parse_deadline import patience
 
 # « marks the position that the error must have.
 BROKEN = [

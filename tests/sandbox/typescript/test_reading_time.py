@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gatemini_sandbox.errors import ReadingTooLong
-from gatemini_sandbox.parse_deadline import check, over, patience
 from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.diagnosis.diagnose import offending_offset
 from gatemini_sandbox.typescript.parse import collect, parse_tree
+from gatemini_sandbox.typescript.parse_deadline import check, over, patience
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 

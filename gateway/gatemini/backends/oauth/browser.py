@@ -17,7 +17,7 @@ from mcp.client.auth.utils import validate_authorization_response_iss
 from gatemini.backends.oauth.clients import registered
 from gatemini.backends.oauth.discovery import Authority, Challenge
 from gatemini.backends.oauth.grants import begun, granted, parameters
-from gatemini.backends.oauth.record import Login
+from gatemini.backends.oauth.login_record import Login
 from gatemini.backends.oauth.requests import MOST_CODE, MOST_DESCRIPTION, OAuthError
 from gatemini.config.model.backend import BackendOAuth
 from gatemini.text.escape import one_line

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from mcp.client.auth.utils import issuers_match, should_use_client_metadata_url
 
 from gatemini.backends.oauth.discovery import Authority
-from gatemini.backends.oauth.record import Client, Login
+from gatemini.backends.oauth.login_record import Client, Login
 from gatemini.backends.oauth.requests import OAuthError, post_json, refused, shown
 from gatemini.config.model.backend import BackendOAuth
 

@@ -22,7 +22,7 @@ from mcp.client.auth.utils import issuers_match, union_scopes
 from gatemini.backends.oauth.discovery import Authority, Challenge, challenge_of, discover
 from gatemini.backends.oauth.grants import exchanged, refreshed, unattended
 from gatemini.backends.oauth.interface import Hide, TokenSource
-from gatemini.backends.oauth.record import Kept, Login
+from gatemini.backends.oauth.login_record import Kept, Login
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError
 from gatemini.backends.oauth.vault import Vault, key_of
 from gatemini.config.model.backend import UNATTENDED, BackendConfig, BackendOAuth

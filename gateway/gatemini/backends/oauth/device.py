@@ -10,7 +10,7 @@ import anyio
 from gatemini.backends.oauth.clients import DEVICE_GRANT, proof
 from gatemini.backends.oauth.discovery import Authority, Challenge
 from gatemini.backends.oauth.grants import begun, granted, parameters
-from gatemini.backends.oauth.record import Login
+from gatemini.backends.oauth.login_record import Login
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, post_form
 from gatemini.config.model.backend import BackendOAuth
 

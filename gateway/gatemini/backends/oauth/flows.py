@@ -16,7 +16,7 @@ from gatemini.backends.oauth.device import DeviceCode, by_device
 from gatemini.backends.oauth.discovery import Authority, discover
 from gatemini.backends.oauth.grants import unattended
 from gatemini.backends.oauth.interface import TokenSource
-from gatemini.backends.oauth.record import Login
+from gatemini.backends.oauth.login_record import Login
 from gatemini.backends.oauth.requests import OAuthError
 from gatemini.config.model.backend import UNATTENDED
 from gatemini.errors import GateminiError, LoginRequired

@@ -6,7 +6,7 @@ import time
 
 from gatemini.backends.oauth.clients import client_of, proof
 from gatemini.backends.oauth.discovery import Authority, Challenge
-from gatemini.backends.oauth.record import Login
+from gatemini.backends.oauth.login_record import Login
 from gatemini.backends.oauth.requests import OAuthError, post_form
 from gatemini.config.model.backend import BackendOAuth
 

@@ -15,7 +15,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from gatemini.backends.oauth.record import Kept
+from gatemini.backends.oauth.login_record import Kept
 from gatemini.config.model.schema import KeyringConfig
 from gatemini.config.variables.errors import SecretUnavailable
 from gatemini.config.variables.keychain import Keychain, read_keychain

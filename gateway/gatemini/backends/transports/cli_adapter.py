@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Frame
-from gatemini.config.model.cli_template import (
+from gatemini.config.model.command_template import (
     TemplateError,
     command_line,
     stdin_text,

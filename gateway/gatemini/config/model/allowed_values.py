@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from gatemini.config.model.backend import BackendConfig, CliTool
-from gatemini.config.model.cli_template import TemplateError, places
+from gatemini.config.model.command_template import TemplateError, places
 from gatemini.config.problems import KeyPath
 from gatemini.text.utf8 import SURROGATE
 

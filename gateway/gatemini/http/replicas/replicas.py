@@ -23,7 +23,7 @@ from gatemini.state.session_results import SessionResults
 
 if TYPE_CHECKING:
     from gatemini.app import App
-    from gatemini.http.session_manager import SessionManager
+    from gatemini.http.sdk_sessions import SessionManager
     from gatemini.http.sessions import HttpSession, HttpSessions
 
 SETTLE_SECONDS = 5.0

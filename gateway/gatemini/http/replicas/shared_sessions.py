@@ -20,7 +20,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from gatemini.errors import StateUnavailable
 from gatemini.http.replicas.session_ids import SessionIds
 from gatemini.http.replicas.subscription import RETRY_SECONDS, subscribe
-from gatemini.http.session_manager import SessionManager
+from gatemini.http.sdk_sessions import SessionManager
 from gatemini.http.sessions import HttpSession, HttpSessions
 from gatemini.policy.principal import Principal
 from gatemini.state.store import StateStore

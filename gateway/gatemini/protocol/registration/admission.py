@@ -18,7 +18,7 @@ import anyio
 import httpx2
 
 from gatemini.backends.calls.callers import Caller, RpcError
-from gatemini.config.model.cli_template import TemplateError, words_of
+from gatemini.config.model.command_template import TemplateError, words_of
 from gatemini.config.model.schema import BackendConfig, RegistrationConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.errors import BackendUnreachable, RegistrationRefused

@@ -12,9 +12,9 @@ from itertools import accumulate
 
 from tree_sitter import LogType, Node, Parser
 
-from gatemini_sandbox.parse_deadline import check, over, parse_until
 from gatemini_sandbox.typescript.nodes import TEXTUAL, is_async, with_functions
 from gatemini_sandbox.typescript.parse import LANGUAGE, Parsed
+from gatemini_sandbox.typescript.parse_deadline import check, over, parse_until
 from gatemini_sandbox.typescript.positions import SourceText
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 

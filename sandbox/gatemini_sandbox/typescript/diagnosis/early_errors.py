@@ -12,10 +12,10 @@ from typing import Final
 
 from tree_sitter import Node
 
-from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.bindings import FUNCTIONS, binding_nodes
 from gatemini_sandbox.typescript.nodes import FUNCTION_DECLARATIONS, text
 from gatemini_sandbox.typescript.parse import parse_tree
+from gatemini_sandbox.typescript.parse_deadline import check
 
 _LOOPS: Final = ("for_statement", "for_in_statement", "while_statement", "do_statement")
 _BLOCKS: Final = ("statement_block", "switch_body", "program", *_LOOPS)

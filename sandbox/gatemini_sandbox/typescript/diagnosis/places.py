@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tree_sitter import Node
 
-from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
 from gatemini_sandbox.typescript.diagnosis.known_values import Values
 from gatemini_sandbox.typescript.nodes import arguments_of, descendants, text
 from gatemini_sandbox.typescript.parse import parse_tree
+from gatemini_sandbox.typescript.parse_deadline import check
 
 Fits = Callable[[Node], Node | None]
 """Of a node that may have failed, the part to point at."""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 from tree_sitter import Node
 
-from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.line_breaks import continues
 from gatemini_sandbox.typescript.nodes import code_end, text
 from gatemini_sandbox.typescript.parse import Parsed
+from gatemini_sandbox.typescript.parse_deadline import check
 from gatemini_sandbox.typescript.positions import Patch, SourceText
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 

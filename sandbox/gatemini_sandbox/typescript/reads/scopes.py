@@ -8,9 +8,9 @@ from typing import Literal
 
 from tree_sitter import Node
 
-from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
 from gatemini_sandbox.typescript.nodes import FUNCTION_DECLARATIONS, text, uncommented
+from gatemini_sandbox.typescript.parse_deadline import check
 
 SCOPES = FUNCTIONS | {
     "program",

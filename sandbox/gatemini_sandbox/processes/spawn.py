@@ -26,7 +26,14 @@ class Child:
         with theirs:
             try:
                 self._process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - our own module, no shell
-                    [sys.executable, "-P", "-s", "-m", "gatemini_sandbox.process", str(os.getpid())],
+                    [
+                        sys.executable,
+                        "-P",
+                        "-s",
+                        "-m",
+                        "gatemini_sandbox.processes.process",
+                        str(os.getpid()),
+                    ],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

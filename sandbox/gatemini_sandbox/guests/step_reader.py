@@ -26,10 +26,10 @@ from gatemini_sandbox.guest_messages import (
 )
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import Call, Calls, Done, ErrorInfo, Failed, Reply, Step
-from gatemini_sandbox.parse_deadline import patience
 from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
 from gatemini_sandbox.typescript.diagnosis.places import Frame, refine
 from gatemini_sandbox.typescript.diagnosis.unplaced import find_unplaced
+from gatemini_sandbox.typescript.parse_deadline import patience
 from gatemini_sandbox.typescript.prepare import Program
 
 MOST_FRAMES = 20

@@ -1,6 +1,6 @@
 """Run the programs of many chains: parse them, step their guests on threads of its own, read what they say.
 
-The same class serves a sandbox process (process.py) and `isolation: thread` (worker_handle.py). Requests come in by `handle`,
+The same class serves a sandbox process (process.py) and `isolation: thread` (embedded_worker.py). Requests come in by `handle`,
 which never blocks; answers leave by the `emit` callback, from any thread.
 """
 
@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from gatemini_sandbox.budget import Ledger
 from gatemini_sandbox.errors import HostExhausted, ReadingTooLong, SandboxError
-from gatemini_sandbox.guest import Guest
 from gatemini_sandbox.guest_messages import Raw
+from gatemini_sandbox.guests.guest import Guest
+from gatemini_sandbox.guests.step_reader import Reader
 from gatemini_sandbox.limits import MIB
 from gatemini_sandbox.messages import (
     Answer,
@@ -38,11 +38,11 @@ from gatemini_sandbox.messages import (
     Step,
     Stepped,
 )
-from gatemini_sandbox.parse_deadline import patience
-from gatemini_sandbox.step_reader import Reader
 from gatemini_sandbox.typescript import oxc_module
+from gatemini_sandbox.typescript.parse_deadline import patience
 from gatemini_sandbox.typescript.prepare import Program, prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
+from gatemini_sandbox.webassembly.budget import Ledger
 from gatemini_sandbox.webassembly.engine import Engine
 from gatemini_sandbox.webassembly.image import boot
 from gatemini_sandbox.webassembly.machine_pool import MachinePool

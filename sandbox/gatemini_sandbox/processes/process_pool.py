@@ -15,11 +15,11 @@ from typing import Literal
 
 import anyio
 
-from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import SandboxError, SessionClosed
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Settings
-from gatemini_sandbox.worker_handle import Lane, ProcessWorker, WorkerHandle
+from gatemini_sandbox.processes import spawn
+from gatemini_sandbox.processes.supervised_worker import Lane, ProcessWorker, SupervisedWorker
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +62,8 @@ class Pool:
         self._watched = watched
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()  # of the list of workers: `warm` adds to it on a thread
-        self._workers: list[WorkerHandle] = []
-        self._retired: list[WorkerHandle] = []
+        self._workers: list[SupervisedWorker] = []
+        self._retired: list[SupervisedWorker] = []
         self._closed = False
 
     def next_number(self) -> int:
@@ -104,7 +104,7 @@ class Pool:
         sizes = self.held.values()
         return sum(sizes) > self.limits.total_memory_mb * MIB and memory >= max(sizes)
 
-    async def until_ready(self, worker: WorkerHandle) -> None:
+    async def until_ready(self, worker: SupervisedWorker) -> None:
         """Wait for the start of a process. Raises SandboxError."""
         try:
             await worker.until_ready()
@@ -131,7 +131,7 @@ class Pool:
         """Why the compiled guest cannot be kept on disk, so that every start compiles it; "" when it can."""
         return next((worker.cache_problem for worker in self._workers if worker.ready), "")
 
-    def worker_for(self, lane: Lane) -> WorkerHandle:
+    def worker_for(self, lane: Lane) -> SupervisedWorker:
         """The least busy process of a kind; a new one, which is still to start, when all are full."""
         with self._lock:
             if self.isolation == "thread":
@@ -148,21 +148,21 @@ class Pool:
                 return self._new(lane)
             return best
 
-    def _new(self, lane: Lane) -> WorkerHandle:
+    def _new(self, lane: Lane) -> SupervisedWorker:
         if self._closed:
             raise SessionClosed("the sandbox is closed")
         limits = self.limits
         settings = Settings(limits, limits.guests + 1, self._cache_dir, self._watched)
         if self.isolation == "thread":
             # Imported here because it brings the engine and the parsers into this process.
-            embedded = importlib.import_module("gatemini_sandbox.embedded")
-            worker: WorkerHandle = embedded.ThreadWorker(settings, lane, self._changed)
+            embedded = importlib.import_module("gatemini_sandbox.processes.embedded_worker")
+            worker: SupervisedWorker = embedded.ThreadWorker(settings, lane, self._changed)
         else:
             worker = ProcessWorker(settings, lane, self._changed)
         self._workers.append(worker)
         return worker
 
-    def _made_ready(self, worker: WorkerHandle) -> None:
+    def _made_ready(self, worker: SupervisedWorker) -> None:
         try:
             worker.make_ready()
         except SandboxError:
@@ -172,13 +172,13 @@ class Pool:
             worker.close()
             raise SessionClosed("the sandbox is closed")
 
-    def _forget(self, worker: WorkerHandle) -> None:
+    def _forget(self, worker: SupervisedWorker) -> None:
         with self._lock:
             for workers in (self._workers, self._retired):
                 if worker in workers:
                     workers.remove(worker)
 
-    def _changed(self, worker: WorkerHandle) -> None:
+    def _changed(self, worker: SupervisedWorker) -> None:
         """A process was lost, or has a chain less: replace it, or end it when it is not needed any more."""
         if worker.gone:
             was_usual = worker in self._workers and worker.lane == "small"
@@ -192,11 +192,11 @@ class Pool:
             elif self._is_extra(worker):
                 self._let_go_later(worker)
 
-    def _is_extra(self, worker: WorkerHandle) -> bool:
+    def _is_extra(self, worker: SupervisedWorker) -> bool:
         usual = [one for one in self._workers if one.lane == "small"][: self._processes]
         return self.isolation == "process" and worker in self._workers and worker not in usual
 
-    def _let_go_later(self, worker: WorkerHandle) -> None:
+    def _let_go_later(self, worker: SupervisedWorker) -> None:
         def let_go() -> None:
             if not worker.guests and self._is_extra(worker):
                 self._forget(worker)

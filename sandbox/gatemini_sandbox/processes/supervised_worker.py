@@ -1,4 +1,4 @@
-"""The gateway's end of one worker: a sandbox process behind a socket, or a worker on threads of this process.
+"""Supervise one worker from the gateway: a sandbox process behind a socket, or a worker on threads of this process.
 
 Everything here runs on the event loop but `make_ready`, which blocks. A process that ends, lies, or does not end a
 chain it was to drop is killed; each of its chains then ends with WorkerLost's text.
@@ -17,7 +17,6 @@ from typing import Literal, Protocol
 
 import anyio.to_thread
 
-from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import (
     GuestFault,
     GuestMissing,
@@ -40,6 +39,7 @@ from gatemini_sandbox.messages import (
     frame_size,
     pack,
 )
+from gatemini_sandbox.processes import spawn
 
 logger = logging.getLogger(__name__)
 
@@ -68,10 +68,10 @@ class Listener(Protocol):
         ...
 
 
-class WorkerHandle:
+class SupervisedWorker:
     """One worker with the sessions that are open in it."""
 
-    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[WorkerHandle], None]) -> None:
+    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[SupervisedWorker], None]) -> None:
         self.settings = settings
         self.lane = lane
         self.ready = self.gone = False
@@ -183,10 +183,10 @@ class WorkerHandle:
         self._on_change(self)
 
 
-class ProcessWorker(WorkerHandle):
+class ProcessWorker(SupervisedWorker):
     """A sandbox process."""
 
-    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[WorkerHandle], None]) -> None:
+    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[SupervisedWorker], None]) -> None:
         super().__init__(settings, lane, on_change)
         self._child: spawn.Child | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

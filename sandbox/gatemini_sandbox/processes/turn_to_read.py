@@ -10,8 +10,8 @@ import os
 import threading
 
 from gatemini_sandbox.errors import GuestFault
+from gatemini_sandbox.guests.worker import Worker
 from gatemini_sandbox.messages import Conclude, Drop, Frames, Replies, Request, Run, request_of
-from gatemini_sandbox.worker import Worker
 
 READ_BYTES = 1 << 18
 

@@ -1,4 +1,4 @@
-"""A sandbox process: `python -P -s -m gatemini_sandbox.process PARENT`, messages over the socket that is its stdin.
+"""A sandbox process: `python -P -s -m gatemini_sandbox.processes.process PARENT`, messages over the socket that is its stdin.
 
 It holds no secrets: its environment is empty, it inherits no descriptor but its socket, and before the first code
 comes it has walled itself in (confine.py). Guests are stepped on the threads of worker.py; turn_to_read.py says which
@@ -14,8 +14,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from gatemini_sandbox.confine import confine
 from gatemini_sandbox.errors import ReadingTooLong, SandboxError
+from gatemini_sandbox.guests.worker import THREAD_STACK, Worker, not_code
 from gatemini_sandbox.limits import MIB
 from gatemini_sandbox.messages import (
     Answer,
@@ -27,13 +27,13 @@ from gatemini_sandbox.messages import (
     Settings,
     pack,
 )
-from gatemini_sandbox.parse_deadline import patience
-from gatemini_sandbox.turn_to_read import Inbox, TurnToRead
+from gatemini_sandbox.processes.confine import confine
+from gatemini_sandbox.processes.turn_to_read import Inbox, TurnToRead
 from gatemini_sandbox.typescript.nesting import check_brackets
+from gatemini_sandbox.typescript.parse_deadline import patience
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 from gatemini_sandbox.typescript.undeclared import outside_calls
-from gatemini_sandbox.worker import THREAD_STACK, Worker, not_code
 
 DATA_MARGIN = 1024 * MIB
 """Private memory above that of all guests: the interpreter, stacks, messages in both directions."""

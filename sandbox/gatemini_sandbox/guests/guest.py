@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.guest_messages import DONE, FAILED, PROTOCOL, Raw, outbox_head
 from gatemini_sandbox.limits import MIB, Limits
+from gatemini_sandbox.webassembly.budget import Budget, Ledger
 from gatemini_sandbox.webassembly.engine import Machine
 from gatemini_sandbox.webassembly.image import Image
 from gatemini_sandbox.webassembly.machine_pool import MachinePool

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 from typing import cast
 
+from gatemini_sandbox.guests.worker import OfSession, Worker
 from gatemini_sandbox.messages import Answer, Request
-from gatemini_sandbox.worker import OfSession, Worker
-from gatemini_sandbox.worker_handle import GONE, WorkerHandle
+from gatemini_sandbox.processes.supervised_worker import GONE, SupervisedWorker
 
 
-class ThreadWorker(WorkerHandle):
+class ThreadWorker(SupervisedWorker):
     """A worker in this process. Its threads hand every answer to the loop that runs the session."""
 
     _worker: Worker | None = None

@@ -1,4 +1,4 @@
-"""Bound what guests use: a budget each, one ledger of memory, turns for those that compute, and ticks of the epoch."""
+"""Let guests that compute take turns, and move the epoch on so that a running guest looks at its budget."""
 
 from __future__ import annotations
 
@@ -6,56 +6,15 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import wasmtime
 
-from gatemini_sandbox import limits
 from gatemini_sandbox.errors import HostExhausted
 
 TICK_SECONDS = 0.01
 """How often running guests look at their budget: the most a cancelled or over-budget guest runs on."""
 LONG_SECONDS = 0.03
 TURN_SECONDS = 0.05
-
-
-@dataclass(slots=True)
-class Budget:
-    """What a machine may still use; read by the epoch callback on the guest's own thread."""
-
-    cpu_seconds: float
-    wall_until: float
-    """On time.monotonic()."""
-    ledger: Ledger
-    cancelled: bool = False
-    used_cpu: float = 0.0
-    cpu_at_entry: float = 0.0
-
-    def verdict(self) -> str | None:
-        """The limit that is over, if one is; called while the guest runs."""
-        if self.cancelled:
-            return "cancelled"
-        if self.used_cpu + time.thread_time() - self.cpu_at_entry > self.cpu_seconds:
-            return limits.CPU
-        if time.monotonic() > self.wall_until:
-            return limits.WALL
-        return None
-
-
-@dataclass(slots=True)
-class Ledger:
-    """Linear memory of all guests together, in bytes by machine; the largest ends when it is too much."""
-
-    most: int
-    sizes: dict[int, int] = field(default_factory=dict)
-
-    def over(self, machine: int, size: int) -> bool:
-        self.sizes[machine] = size
-        held = list(self.sizes.values())
-        return sum(held) > self.most and size >= max(held)
-
-    def forget(self, machine: int) -> None:
-        self.sizes.pop(machine, None)
 
 
 class Turns:

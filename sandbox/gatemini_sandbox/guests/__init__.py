@@ -1,0 +1,1 @@
+"""What runs inside a sandbox process: chains in guests, their steps and messages."""

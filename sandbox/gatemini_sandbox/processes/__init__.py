@@ -1,0 +1,1 @@
+"""Sandbox processes: how they are started, confined, supervised and replaced."""
