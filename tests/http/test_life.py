@@ -224,8 +224,8 @@ def test_it_ends_within_its_time_with_streams_open(home: Home) -> None:
             assert next(lines).startswith("event")
             began = time.monotonic()
             process.process.send_signal(signal.SIGTERM)
-            assert process.process.wait(30) == 0
-            assert time.monotonic() - began < 15
+            assert process.process.wait(60) == 0
+            assert time.monotonic() - began < 30
             list(lines)
 
 
