@@ -73,8 +73,10 @@ async def test_a_server_without_metadata_is_its_own_issuer(places: Places) -> No
     [
         ("metadata", {"issuer": "https://elsewhere.example.com"}, "says that it is https://elsewhere"),
         ("metadata", {"code_challenge_methods_supported": ["plain"]}, "PKCE"),
+        ("metadata", {"code_challenge_methods_supported": None}, "PKCE"),
         ("metadata", {"token_endpoint": "http://elsewhere.example.com/token"}, "not https"),
         ("metadata", {"registration_endpoint": None}, "oauth.client_id"),
+        ("metadata", {"authorization_endpoint": "https://id.example.com/#top"}, "fragment"),
         ("redirect", {"iss": "https://elsewhere.example.com"}, "not from the issuer"),
         ("redirect", {"iss": None}, "not from the issuer"),
         (

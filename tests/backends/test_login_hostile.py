@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from mcp_types import ElicitResult
 
-from fixtures.login_gate import UNATTENDED, Places, gate, places
+from fixtures.login_gate import UNATTENDED, Person, Places, gate, places
 from fixtures.realm import Realm, serving, visit
 from fixtures.running import client_of, until
-from gatemini.backends.oauth import discovery
+from gatemini.backends.oauth import device, discovery
 from gatemini.backends.oauth.browser import Callback, callback
 from gatemini.backends.oauth.clients import proof
 from gatemini.backends.oauth.discovery import Challenge, discover
@@ -71,6 +71,11 @@ def test_a_long_secret_that_a_server_quotes_is_not_shown_in_part() -> None:
         "https://service.localhost/token",
         "https://[::ffff:127.0.0.1]/token",
         "https://0.0.0.0:8443/token",
+        "https://2130706433/token",
+        "https://0x7f.1/token",
+        "https://169.254.169.254/latest",
+        "https://[fe80::1]/token",
+        "https://id.example.com:99999/token",
         "https://id.example.com/\x1b[2J",
         "https://[",
         "https://name@id.example.com/token",
@@ -81,6 +86,15 @@ def test_a_remote_server_names_no_address_of_this_machine_and_no_odd_one(url: st
     with pytest.raises(OAuthError) as found:
         checked(url, BACKEND)
     assert str(found.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:8080/token", "http://id.localhost/token", "http://[::1]/token"]
+)
+def test_a_server_of_this_machine_may_name_an_issuer_beside_it(url: str) -> None:
+    assert checked(url, "http://127.0.0.1:9000/mcp") == url
+    with pytest.raises(OAuthError, match="not https"):
+        checked("http://169.254.169.254/latest", "http://127.0.0.1:9000/mcp")
 
 
 async def test_a_challenge_whose_address_is_no_url_is_an_error_of_the_login() -> None:
@@ -94,6 +108,89 @@ def test_a_token_that_lives_for_ever_has_an_end_that_can_be_shown(seconds: objec
     assert login.expires is not None
     assert 4e9 < login.expires < 5e9
     assert not login.is_expired(2e9)
+
+
+@pytest.mark.parametrize(
+    ("said", "waits"),
+    [
+        ({"interval": 0}, 1),
+        ({"interval": -7}, 5),
+        ({"interval": "3"}, 3),
+        ({"interval": True}, 5),
+        ({}, 5),
+        ({"interval": 10**300, "expires_in": 10**300}, 60),
+        ({"interval": 0.001, "expires_in": 0}, 1),
+    ],
+)
+async def test_a_code_is_asked_for_neither_all_the_time_nor_too_seldom(
+    places: Places, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], waits: float
+) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(device.anyio, "sleep", sleep)
+    places[0].device = said
+    assert (await Person(places, {"flow": "device"}).log_in()).access_token
+    assert waits in waited
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"token_type": "mac\x1b[2J\u202e"},
+        {"access_token": "a b"},
+        {"access_token": "a" * 65_537},
+        {"access_token": "a\r\nX-Other: b"},
+        {"access_token": ["t"]},
+    ],
+)
+def test_a_token_that_no_request_can_carry_is_an_error_of_the_login(said: dict[str, Any]) -> None:
+    with pytest.raises(OAuthError) as found:
+        LOGIN.with_tokens({"access_token": "t", **said}, 1e9, None)
+    assert str(found.value).isprintable()
+    assert len(str(found.value)) < 200
+
+
+def test_scopes_of_an_issuer_that_are_none_are_shown_to_nobody() -> None:
+    login = LOGIN.with_tokens({"access_token": "t", "scope": 'a \x1b[2J b\x9b c"d ' + "e" * 300}, 1e9, None)
+    assert login.scope == "a"
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "why"),
+    [
+        ("client_id", "c" * 3000, "answered 201"),
+        ("client_id", "c\r\n", "answered 201"),
+        ("token_endpoint_auth_method", "\x1b[2Jtls", "prove themselves by"),
+    ],
+)
+async def test_a_registration_with_odd_members_is_an_error_that_can_be_shown(
+    places: Places, member: str, value: str, why: str
+) -> None:
+    places[0].registration = {member: value}
+    with pytest.raises(OAuthError, match=why) as found:
+        await Person(places, {}).log_in()
+    assert str(found.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"user_code": "A" * 4000}, "4000 characters"),
+        ({"verification_uri": "javascript:alert(1)"}, "not used"),
+        ({"verification_uri_complete": "file:///etc/passwd"}, "not used"),
+        ({"verification_uri": "http://phish.example.com/"}, "not https"),
+    ],
+)
+async def test_a_page_or_code_that_nobody_should_see_is_not_shown(
+    places: Places, said: dict[str, Any], why: str
+) -> None:
+    places[0].device = said
+    with pytest.raises(OAuthError, match=why):
+        await Person(places, {"flow": "device"}).log_in()
 
 
 def test_a_private_key_that_cannot_sign_tokens_is_named_as_such() -> None:

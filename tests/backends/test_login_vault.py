@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keyring
 import pytest
 from keyrings.alt.file import PlaintextKeyring
 
+from gatemini.backends.oauth import vault as vaults
 from gatemini.backends.oauth.login_record import Client, Kept, Login
-from gatemini.backends.oauth.vault import FileVault, key_of
+from gatemini.backends.oauth.requests import LoginBusy
+from gatemini.backends.oauth.vault import FileTurn, FileVault, StoreVault, key_of
 from gatemini.errors import ConfigError
+from gatemini.state.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 KEPT = Kept(
@@ -44,7 +51,7 @@ async def test_without_a_keychain_the_key_is_a_private_file_beside_the_logins(
 ) -> None:
     vault = FileVault(tmp_path / "logins")
     await vault.write(WEB, KEPT)
-    assert modes(vault.folder) == {f"{WEB}.sealed": 0o600, "key": 0o600}
+    assert modes(vault.folder) == {f"{WEB}.sealed": 0o600, "key": 0o600, ".key.lock": 0o600}
     assert await FileVault(tmp_path / "logins").read(WEB) == KEPT
     assert b"t" * 30 not in (vault.folder / f"{WEB}.sealed").read_bytes()
 
@@ -74,6 +81,75 @@ async def test_a_key_of_the_environment_comes_first_and_another_one_reads_nothin
     monkeypatch.setenv("GATEMINI_TOKEN_KEY", "short")
     with pytest.raises(ConfigError, match="5 characters, and needs 32"):
         await vault.write(WEB, KEPT)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vaults, "WAIT_SECONDS", 0.2)
+
+
+@pytest.fixture(params=["locks", "no locks"])
+def locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    if request.param == "no locks":
+        monkeypatch.setattr(vaults.fcntl, "flock", refuse)
+
+
+async def test_two_processes_do_not_make_a_key_each(
+    tmp_path: Path, no_keychain: None, locks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = FileTurn(tmp_path / ".key.lock")
+    assert other.take()
+
+    def ends_meanwhile(_: float) -> None:
+        (tmp_path / "key").write_bytes(b"k" * 32)
+        other.release()
+
+    monkeypatch.setattr(vaults.time, "sleep", ends_meanwhile)
+    await FileVault(tmp_path).write(WEB, KEPT)
+    assert (tmp_path / "key").read_bytes() == b"k" * 32
+    assert await FileVault(tmp_path).read(WEB) == KEPT
+
+
+async def test_a_key_that_another_process_never_ends_making_is_an_error_and_none_is_made(
+    tmp_path: Path, no_keychain: None, locks: None, impatient: None
+) -> None:
+    other = FileTurn(tmp_path / ".key.lock")
+    assert other.take()
+    with pytest.raises(ConfigError, match="another process"):
+        await FileVault(tmp_path).write(WEB, KEPT)
+    assert not (tmp_path / "key").exists()
+    other.release()
+    await FileVault(tmp_path).write(WEB, KEPT)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_nothing_is_changed_without_the_turn_however_long_another_process_has_it(
+    tmp_path: Path, locks: None, impatient: None, shared: bool
+) -> None:
+    store = MemoryStore()
+    one, two = (StoreVault(store) if shared else FileVault(tmp_path) for _ in range(2))
+    async with one.turn(WEB):
+        with pytest.raises(LoginBusy, match="has been changing this login"):
+            async with two.turn(WEB):
+                pytest.fail("two processes have the turn")
+    async with two.turn(WEB):
+        pass
+    assert not any(name.endswith(".claim") for name in os.listdir(tmp_path))
+
+
+def test_without_locks_the_turn_of_a_process_that_was_killed_ends_by_its_age(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: None
+) -> None:
+    monkeypatch.setattr(vaults, "fcntl", None)
+    left = FileTurn(tmp_path / ".web.lock")
+    assert left.take()
+    [claim] = tmp_path.glob(".*.claim")
+    assert not FileTurn(tmp_path / ".web.lock").take()
+    os.utime(claim, (0, time.time() - vaults.TURN_SECONDS - 1))
+    assert FileTurn(tmp_path / ".web.lock").take()
 
 
 async def test_a_sealed_file_in_the_place_of_another_one_does_not_count(

@@ -1,12 +1,14 @@
 """What the door costs: the CPU time of one decision, and a chain of 50 calls with a policy beside one without.
 
-A decision is all that happens for a call: its facts, the steps of the door, the rules, and the settlement at its end.
+A decision is all that happens for a call: its facts, the steps of the door, the rules, the look right before it is sent, and
+the settlement at its end.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -119,10 +121,12 @@ def _with_cel() -> dict[str, Any]:
 def _decisions(door: Door) -> float:
     """Milliseconds of CPU time."""
     tool = Tool("demo", "echo", annotations={"readOnlyHint": True}, tags=("bench",))
+    listed = replace(tool)  # as its server lists it now: equal, another object
     who, reach, end = local("socket", "claude-code"), Reach(), CallEnd("ok", 1.0, 20)
     began = time.process_time()
     for n in range(DECISIONS):
         admission = _driven(door.admit(door.facts(tool, {"n": n}, who, "s", "c"), reach))
+        door.check(admission.facts, admission, listed)
         door.settle(admission, end)
     return (time.process_time() - began) * 1000
 

@@ -1,9 +1,9 @@
 """Discovery on a large catalog: how well search ranks, what an agent reads, how long it takes.
 
-    python tests/benchmarks/search.py FOLDER            # FOLDER has corpus.json and queries_*.json
-    python tests/benchmarks/search.py FOLDER --ablate   # also without each signal in turn
-    python tests/benchmarks/search.py FOLDER --large    # also at 100,000 tools (minutes)
-    python tests/benchmarks/search.py                   # the built-in queries of tests/data
+    python -m tests.benchmarks.search FOLDER            # FOLDER has corpus.json and queries_*.json
+    python -m tests.benchmarks.search FOLDER --ablate   # also without each signal in turn
+    python -m tests.benchmarks.search FOLDER --large    # also at 100,000 tools (minutes)
+    python -m tests.benchmarks.search                   # the built-in queries of tests/data
 
 Quality is recall@5 and MRR, macro over kinds of query. Tokens are bytes / 4. Times are this process's CPU time, so
 that a busy machine does not count. No thresholds here: floors are in tests/discovery/search/test_quality.py.

@@ -161,6 +161,17 @@ async def test_an_error_of_chunks_is_named_after_it(app: App) -> None:
     assert text.startswith("ToolError: results.chunks: res_00000000 does not exist")
 
 
+async def test_rows_of_what_is_no_array_say_so(app: App) -> None:
+    text, is_error, _ = await answer(
+        app,
+        "const h = await results.save({ a: 1, b: [1, 2] });\nreturn await results.rows(h, { offset: 0 });",
+    )
+    assert not is_error
+    page = json.loads(text)
+    assert (page["rows"], page["total_rows"]) == ([{"a": 1, "b": [1, 2]}], 1)
+    assert page["note"].startswith("this is an object, not an array: it counts as one row")
+
+
 async def test_chunks_used_without_await_get_a_hint(app: App) -> None:
     text, failed, _ = await answer(app, "for (const rows of results.chunks('res_00000000')) {} return 1;")
     assert failed

@@ -14,6 +14,7 @@ from fixtures.audit import ALLOWED, call_facts, one_call, open_audit, written_lo
 from fixtures.command_line import Run
 from fixtures.direct import write_config
 from gatemini.policy.audit.files import audit_files
+from gatemini.policy.audit.record import GENESIS, digest, line_of, members
 
 
 @pytest.fixture
@@ -124,3 +125,50 @@ def test_a_log_in_several_files_is_one_log(run: Run, tmp_path: Path) -> None:
     assert run("audit", "verify", str(tmp_path / "audit")).code == 0
     files[1].unlink()
     assert "are missing after" in run("audit", "verify", str(tmp_path / "audit")).out
+
+
+HOSTILE = "\x1b]0;x\x07\x9b31m\u202e\u200b"
+
+
+def hostile_log(folder: Path) -> Path:
+    """A log that another program wrote: names with terminal sequences, and numbers that are none."""
+    records = [
+        {"kind": "start", "time": HOSTILE, "instance": HOSTILE},
+        *(
+            {"kind": "outcome", "tool": HOSTILE, "client": HOSTILE, "ms": ms}
+            for ms in ("x", [1], None, 1e300, True)
+        ),
+        {"kind": "intent", "time": HOSTILE, "tool": HOSTILE, "session": {"a": 1}, "chain": [1]},
+    ]
+    folder.mkdir()
+    with (folder / f"2026{HOSTILE}.jsonl").open("wb") as file:
+        prev = GENESIS
+        for number, record in enumerate(records, 1):
+            line = line_of(number, members({"instance": HOSTILE, **record}), prev)
+            prev = digest(line)
+            file.write(line)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["verify"],
+        ["verify", "--json"],
+        ["show"],
+        ["show", "--json"],
+        ["export"],
+        ["export", "--format", "csv"],
+    ],
+)
+def test_what_a_terminal_would_obey_or_hide_is_escaped(run: Run, tmp_path: Path, command: list[str]) -> None:
+    folder = hostile_log(tmp_path / "audit")
+    told = run("audit", command[0], str(folder), *command[1:])
+    assert told.code == 0
+    assert not set(HOSTILE) - set("]0;x31m") & set(told.out)
+    assert "202e" in told.out
+
+
+def test_json_that_is_escaped_for_a_terminal_is_the_same_json(run: Run, tmp_path: Path) -> None:
+    records = run("audit", "show", str(hostile_log(tmp_path / "audit")), "--json").json["records"]
+    assert records[1]["tool"] == HOSTILE

@@ -47,6 +47,15 @@ def test_a_command_that_ended_before_anything_was_listed_hides_no_tools(run: Run
     assert told["session"]["total_calls"] == 1
 
 
+def test_stats_list_no_use_by_another_configuration(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    used = str(write_config(tmp_path, DEMO))
+    other = str(write_config(tmp_path / "other", DEMO, cache_path=str(tmp_path / "cache.json")))
+    assert run("call", "demo.echo", "x=1", "-c", used).code == 0
+    assert run("stats", "--json", "-c", used).json["usage"] == {"demo.echo": 1}
+    assert run("stats", "--json", "-c", other).json["usage"] == {}
+
+
 async def _stats(client: Client) -> dict[str, Any]:
     stats: dict[str, Any] = json.loads((await client.read_resource("gatemini://stats")).contents[0].text)  # type: ignore[union-attr]
     return stats

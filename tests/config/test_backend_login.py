@@ -27,6 +27,7 @@ URL = "https://mcp.example.com/mcp"
         ({"url": URL, "oauth": {"client_metadata_url": "http://example.com/x"}}, "https:// URL with a path"),
         ({"url": URL, "oauth": {"client_metadata_url": "https://example.com"}}, "https:// URL with a path"),
         ({"url": URL, "oauth": {"flow": "password"}}, "client_credentials"),
+        ({"url": URL, "oauth": {"issuer": "http://id.example.com"}}, "https:// URL"),
     ],
 )
 def test_a_login_that_cannot_work_is_refused(keys: dict[str, Any], why: str) -> None:
@@ -37,6 +38,26 @@ def test_a_login_that_cannot_work_is_refused(keys: dict[str, Any], why: str) -> 
 def test_an_agent_cannot_register_a_backend_with_a_login() -> None:
     with pytest.raises(ConfigError, match="logins are made for backends of the configuration only"):
         dynamic_backend({"name": "web", "url": URL, "oauth": {}})
+
+
+@pytest.mark.parametrize(
+    ("oauth", "warned"),
+    [
+        ({}, False),
+        ({"client_id": "c", "client_secret": "s3cret-of-the-client"}, True),
+        ({"client_id": "c", "exchange": "jwt"}, True),
+        ({"client_id": "c", "client_secret": "s3cret", "issuer": "https://id.example.com"}, False),
+    ],
+)
+def test_a_secret_for_an_issuer_that_nobody_names_is_warned_of(
+    tmp_path: Path, oauth: dict[str, str], warned: bool
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"backends": {"web": {"url": URL, "oauth": oauth}}}))
+    loaded = load_config(path, environ={}, home=tmp_path, config_dir=tmp_path)
+    said = [str(problem) for problem in loaded.problems]
+    assert any("oauth.issuer" in text for text in said) is warned, said
+    assert loaded.config.backends["web"].oauth is not None
 
 
 @pytest.mark.parametrize("written", ["${THE_SECRET}", "secretref:env:THE_SECRET", "s3cret-of-the-client"])

@@ -212,3 +212,17 @@ def test_a_session_is_known_by_its_header_else_by_its_beginning() -> None:
     assert key("s", "q", "1") == key("s", "q", "2")
     assert len({key("s", "q", "1"), key("t", "q", "1"), key("s", "r", "1"), key("s", "q", "1", "x")}) == 4
     assert Session().store is not Session().store
+
+
+def test_a_cache_marker_that_a_client_moves_on_does_not_change_the_session() -> None:
+    def key(first: Any, system: Any) -> str:
+        said = [{"role": "user", "content": first}, {"role": "assistant", "content": "a"}]
+        request = {"max_tokens": 1, "system": system, "messages": said}
+        return session_key(parse_request(json.dumps(request).encode(), "anthropic"))
+
+    marker = {"cache_control": {"type": "ephemeral"}}
+    text, image = {"type": "text", "text": "q"}, {"type": "image", "source": {"data": "A"}}
+    plain = key([text], "S")
+    assert key([{**text, **marker}], [{"type": "text", "text": "S", **marker}]) == plain
+    assert key("q", "S") == plain
+    assert len({plain, key([text, image], "S"), key([text], "T"), key("qS", "")}) == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -210,13 +211,27 @@ def test_the_labels_of_what_a_session_has_read_outlive_the_daemon(home: Home) ->
 
 
 @pytest.mark.long
-def test_of_a_killed_daemon_s_session_anything_may_have_been_read(home: Home) -> None:
+@pytest.mark.parametrize("swept", [False, True], ids=["with journals", "an hour later"])
+def test_of_a_killed_daemon_s_session_anything_may_have_been_read(home: Home, swept: bool) -> None:
     home.write_config(policy=GUARD)
     client = home.client()
     client.greet()
     client.value(client.call("ledger.look"))
     kill(home)
+    if swept:  # journals and folders are deleted an hour after their last use
+        shutil.rmtree(home.root / "state" / "gatemini" / "sessions")
     refused = client.answer(client.call("ledger.write", key="after"))["result"]
     assert refused["isError"]
     assert "untrusted content" in refused["content"][0]["text"]
     assert home.writes() == []
+
+
+@pytest.mark.long
+def test_a_session_that_has_read_nothing_is_not_asked_after_a_restart(home: Home) -> None:
+    home.write_config(policy=GUARD)
+    client = home.client()
+    client.greet()
+    assert client.value(client.call("ledger.write", key="before")) == "ok"
+    assert home.run("restart", "-c", str(home.config)).returncode == 0
+    assert client.value(client.call("ledger.write", key="after")) == "ok"
+    assert home.writes() == ["before", "after"]

@@ -33,7 +33,7 @@ RESULTS: dict[str, list[Any]] = {
     "nothing": [None],
     "described": [{"id": 1}],
 }
-DECLARED = {"described": {"id", "nickname"}}
+DECLARED: dict[str, dict[str, None]] = {"described": {"id": None, "nickname": None}}
 
 
 def notes(
@@ -45,7 +45,7 @@ def notes(
         return [dumps(result) for result in known.get(tool, [])]
 
     context = HintContext(
-        backends={"shop": "shop"}, results=texts, declared=lambda _, tool: DECLARED.get(tool, set())
+        backends={"shop": "shop"}, results=texts, declared=lambda _, tool: DECLARED.get(tool, {})
     )
     return missing_members(find_reads(code, frozenset(["shop"])), context, until)
 

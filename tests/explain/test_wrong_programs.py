@@ -73,6 +73,14 @@ FAILING = {
         "const r = await demo.echo({ status: 200, body: '{\"users\": [1]}' });\nreturn r.body.users.map((u) => u);",
         "r.body is text (\"{\\\"users\\\": [1]}\"); it holds JSON: use JSON.parse(r.body)",
     ),
+    "a file of JSON that is parsed as a whole": (
+        "const t = await demo.echo({ content: '{\"offices\": [1]}' });\nreturn JSON.parse(t).offices.length;",
+        "t is an object {content}: t.content is text: it holds JSON: use JSON.parse(t.content)",
+    ),
+    "a file of JSON taken for its rows": (
+        "const t = await demo.echo({ content: '[{\"id\": 1}]' });\nreturn t.map((x) => x.id);",
+        "t is an object {content}, not an array: t.content is text: it holds JSON: use JSON.parse(t.content)",
+    ),
     "JSON in each line": (
         "const r = await demo.echo({ content: '{\"id\":1}\\n{\"id\":2}' });\nreturn r.map((x) => x.id);",
         "it holds JSON in each line: use r.content.trim().split(\"\\n\").map((line) => JSON.parse(line))",
@@ -138,6 +146,26 @@ FAILING |= {
     "a loaded result in a wrapper": (
         "const ref = await results.save([{ id: 1 }]);\nconst d = await results.load(ref);\nreturn d.data.rows.length;",
         "results.load gives the value itself, as the earlier chain got it",
+    ),
+    "an object given to Promise.all": (
+        "const { a, b } = await Promise.all({ a: demo.echo({ n: 1 }), b: demo.echo({ n: 2 }) });\nreturn a.n;",
+        "Promise.all takes one array: write `const [a, b] = await Promise.all([…, …])`",
+    ),
+    "an object spread in parentheses": (
+        "const all = [];\nfor (const n of [1, 2]) all.push(...(await demo.echo({ rows: [n] })));\nreturn all;",
+        "is an object {rows}, not an array: use (await demo.echo({ rows: [n] })).rows",
+    ),
+    "a part of text taken for rows": (
+        "const log = (await demo.echo({ text: 'Commit: 1\\nCommit: 2' })).text;\nreturn log.slice(0, 9).map((c) => c.id);",
+        'take it apart, for example `(…).split("\\n")`',
+    ),
+    "a tool that is not called, in parentheses": (
+        "const rows = (await demo.rows).rows;\nreturn rows.length;",
+        "demo.rows is the tool itself: call it, `(await demo.rows({…}))`",
+    ),
+    "isError of a call that throws": (
+        "const r = await demo.fail({ message: 'no' });\nif (r.isError) return 0;\nreturn r.id;",
+        "a call that fails throws, its result has no isError",
     ),
     "pages without end": ("for (;;) await demo.echo({ n: 1 });", "ends where that is null or missing"),
 }
@@ -235,7 +263,7 @@ async def test_a_program_that_fails_is_told_what_to_change(app: App, title: str)
 SILENT |= {
     "an object in a template": (
         "const r = await demo.echo({ a: 1 });\nreturn `it is ${r}`;",
-        "write JSON.stringify(…) around it",
+        'writes an object as "[object Object]": r is an object {a}; take a member of it, or write JSON.stringify(r)',
     ),
     "an object in the text of a call": (
         "const r = await demo.echo({ a: 1 });\nawait demo.echo({ text: `# ${r}` });\nreturn 1;",
@@ -269,6 +297,54 @@ SILENT |= {
         "let r = null;\ntry { r = await demo.fail({ message: 'no' }); } catch (e) {}\nreturn r;",
         "an empty catch took the error of demo.fail",
     ),
+    "MCP content read with care": (
+        "const r = await demo.echo({ id: 1, title: 'x' });\nreturn (r.content?.[0]?.text ?? '').includes('x');",
+        "nothing was taken from the result of demo.echo: r.content (line 2) is undefined, the result is an object {id, title}",
+    ),
+    "a list under another name, read with care": (
+        "const r = await demo.echo({ products: [{ id: 1 }], total: 1 });\nreturn r?.items?.map((x) => x.id) ?? [];",
+        "r?.items (line 2) is undefined, the result is an object {products, total}",
+    ),
+    "a count of nothing": (
+        "const r = await demo.echo({ rows: [1] });\nreturn { hits: r?.results?.length || 0 };",
+        "nothing was taken from the result of demo.echo",
+    ),
+    "pages that end by a member that is not there": (
+        "const all = [];\nlet more = true, cursor;\nwhile (more) {\n  const r = await demo.echo({ items: [1], next_cursor: 'b' });\n  all.push(...r.items);\n  cursor = r.next_cursor;\n  more = r.has_more;\n}\nreturn all.length;",
+        'there is more: r.has_more (line 7) is undefined, and next_cursor in the last result of demo.echo is "b"',
+    ),
+    "a character of text": (
+        "const log = (await demo.echo({ text: 'Commit: 1' })).text;\nconst last = log[0];\nreturn last.id;",
+        'last is one character of text ("C")',
+    ),
+    "an object that is made text and taken apart": (
+        "const f = await demo.echo({ content: 'a\\nb' });\nreturn String(f).split('\\n').length;",
+        '`String(f)` (line 2) writes an object as "[object Object]": f is an object {content}: f.content is text',
+    ),
+    "an object compared with text": (
+        "const r = await demo.echo({ rows: [{ user: { login: 'mara' } }] });\nreturn r.rows.filter((x) => x.user === 'mara').length;",
+        "x.user is an object {login} (line 2), so that === with text is never true",
+    ),
+    "text in another case": (
+        "const r = await demo.echo({ rows: [{ status: 'open' }, { status: null }] });\nreturn r.rows.filter((x) => x.status === 'Open').length;",
+        'x.status is never "Open" (line 2): it is written "open"',
+    ),
+    "a sum of what allSettled gives": (
+        "const got = await Promise.allSettled([demo.echo({ total: 1 })]);\nreturn got.reduce((sum, g) => sum + g.total, 0);",
+        "read .value",
+    ),
+    "a tool that is not there, and a catch": (
+        "let found = [];\ntry { found = await demo.list_all({}); } catch (e) { found = []; }\nreturn found.length;",
+        "the code went on without demo.list_all: backend 'demo' has no tool 'list_all'",
+    ),
+    "arguments that are refused, and a catch": (
+        "let sum = 0;\nfor (const a of ['x', 'y']) { try { sum += (await demo.add({ a, b: 1 })).sum; } catch { continue; } }\nreturn sum;",
+        'the code went on without demo.add: "a" must be number, got string "x", and 1 more',
+    ),
+    "text and an object in one list": (
+        "const r = await demo.echo({ blocks: ['shot', { type: 'image' }] });\nreturn r.blocks.image;",
+        "r.blocks is an array [text, object {type}]",
+    ),
     "the size of an array": (ROWS + "return { n: rows.size };", "with rows.length"),
 }
 
@@ -286,6 +362,13 @@ RIGHT += [
     "const got = await Promise.allSettled([demo.rows({ n: 1 })]);\nreturn got.filter((g) => g.status === 'fulfilled').length;",
     ROWS + "return rows.filter((r) => (r.seen = true)).filter((r) => r.id >= 1).length;",
     "let r = null;\ntry { r = (await demo.rows({ n: 1 })).length; } catch {}\nreturn r;",
+    "try { return await demo.list_all({}); } catch (e) { return e.message; }",
+    "const r = await demo.echo({ id: 1 });\nreturn r.errors ?? [];",
+    "const r = await demo.echo({ id: 1 });\nreturn { next: r.next_cursor ?? null };",
+    "const r = await demo.echo({ items: [] });\nreturn r.items?.map((x) => x.id) ?? [];",
+    "const r = await demo.echo({ rows: [{ s: 'open' }] });\nreturn r.rows.filter((x) => x.s === 'open' || x.s === 'Open').length;",
+    "const r = await demo.echo({ id: 1, name: 'x' });\nreturn `${r.id}: ${r.name}`;",
+    "let at, n = 0;\ndo { const r = await demo.echo({ items: [1], next: at ? null : 'b' }); n++; at = r.next; } while (at);\nreturn n;",
     TIMES
     + "const since = new Date('2026-01-01');\nreturn rows.filter((r) => new Date(r.at) > since).length;",
 ]

@@ -12,10 +12,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import jwt
 import pytest
 
-from fixtures.http_gateway import Served, served, text
+from fixtures.http_gateway import Served, served, text, until
 from fixtures.issuer import AUDIENCE, EC, ED, OTHER_RSA, RSA, WEAK_RSA, Issuer, forged, issuer, pem, public
 from gatemini.config.model.http.auth import OAuthConfig
 from gatemini.http.auth import jwks
@@ -190,6 +191,23 @@ async def test_the_last_good_keys_serve_a_day_while_the_issuer_is_down() -> None
         found.keys = [public(EC, "ec")]
         now[0] += jwks.FRESH_SECONDS + 1
         assert await refusal(jwts, found.token()), "a key that the issuer took back counts no more"
+        await client.close()
+
+
+async def test_while_a_slow_issuer_is_asked_the_keys_that_are_known_serve() -> None:
+    now = 1000.0
+    async with issuer() as found:
+        client = Client()
+        keys = Jwks(OAuthConfig.model_validate({"issuer": found.url}), client, clock=lambda: now)
+        assert await keys.keys("rsa")
+        now += jwks.FRESH_SECONDS + 1
+        found.slow = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keys.keys, "rsa")
+            await until(lambda: found.waiting)
+            with anyio.fail_after(60):
+                assert await keys.keys("ec")
+            found.slow.set()
         await client.close()
 
 

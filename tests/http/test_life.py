@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from fixtures.certificates import self_signed, signed
-from fixtures.daemons import GATEMINI, MODERN, Home, until
+from fixtures.daemons import GATEMINI, LEGACY, MODERN, Home, until
 from fixtures.http_gateway import messages, result
 
 HEADERS = {
@@ -117,6 +117,29 @@ def test_on_loopback_without_authentication_it_serves_and_warns_and_status_finds
         assert home.run("stop", "-c", str(home.config)).returncode == 0
         assert process.process.wait(60) == 0
     assert not list(Path(home.place.folder).glob("*.sock"))
+
+
+def test_no_log_of_any_level_has_answers_or_tokens(home: Home) -> None:
+    home.write_config(
+        http={"listen": "127.0.0.1:0", "drain_delay": "10ms"}, log={"level": "debug", "file": "log.txt"}
+    )
+    with server(home) as process:
+        posted = process.post(chain('return "of-the-" + "answer";'))
+        assert "of-the-answer" in posted.text
+        headers = {**HEADERS, "accept": "application/json, text/event-stream"}
+        handshake = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": LEGACY}
+        old = {"MCP-Protocol-Version": "2025-06-18", "Mcp-Method": "", "Mcp-Name": ""}
+        opened = httpx2.post(process.url, json=handshake, headers={**headers, **old}, trust_env=False)
+        session = {**headers, **old, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        call = chain('await ledger.write({key: "a"}); return "of-the-" + "answer";')
+        del call["params"]["_meta"]
+        answered = httpx2.post(process.url, json=call, headers=session, timeout=60, trust_env=False)
+        assert "of-the-answer" in answered.text
+    [written] = home.root.rglob("log.txt")
+    log = written.read_text()
+    assert " DEBUG " in log
+    assert "of-the-answer" not in log
+    assert session["Mcp-Session-Id"] not in log
 
 
 @pytest.mark.proves("http.drain_delay")

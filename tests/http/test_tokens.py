@@ -55,6 +55,30 @@ async def test_a_token_counts_at_once_and_no_longer_than_it_is_valid(tmp_path: P
         assert (tmp_path / "tokens.yaml").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize(
+    ("written", "counts"),
+    [
+        ("2100-01-01", True),
+        ("2100-01-01T00:00:00", True),
+        ("2100-01-01 00:00:00+02:00", True),
+        ("2020-01-01", False),
+        ("soon", False),
+        ("[" * 3000, False),
+        ("[", False),
+    ],
+)
+def test_an_end_that_a_person_has_written_into_the_file_counts_or_no_token_does(
+    tmp_path: Path, written: str, counts: bool
+) -> None:
+    token, _ = made(tmp_path)
+    path = tmp_path / "tokens.yaml"
+    lines = [line for line in path.read_text().splitlines() if "expires" not in line]
+    path.write_text("\n".join([*lines, f"  expires: {written}"]))
+    found = tokens.TokenFile(path)
+    assert (found.find(token) is not None) is counts
+    assert (found.problem is None) is ("soon" not in written and "[" not in written)
+
+
 async def test_a_refused_login_is_told_where_to_get_a_token_and_nothing_else(tmp_path: Path) -> None:
     keys = {**AUTH, "public_url": "https://tools.example.com/mcp"}
     async with served(tmp_path, http=keys) as gateway:

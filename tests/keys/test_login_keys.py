@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fixtures.issuer import RSA
 from fixtures.login_gate import UNATTENDED, Person, Places, gate, places
 from fixtures.ports import free_port
+from fixtures.realm import Realm, serving
 from fixtures.running import until
 from gatemini.policy.principal import Principal
 
@@ -26,6 +27,37 @@ async def test_scopes_and_audience_are_asked_for(tmp_path: Path, places: Places)
         login = await there.log_in()
     [asked] = places[0].asked("/auth")
     assert (asked["scope"], asked["audience"], login.scope) == ("read write", "the-api", "read write")
+
+
+@pytest.mark.proves("backends.*.oauth.issuer")
+async def test_only_the_configured_issuer_gets_a_secret(tmp_path: Path, places: Places) -> None:
+    realm, server = places
+    async with serving(Realm) as (other,):
+        async with gate(tmp_path / "other", places, **UNATTENDED, issuer=other.url) as there:
+            text = await there.call()
+            assert f"names the issuer {realm.url}, and oauth.issuer is {other.url}" in text, text
+        assert not realm.asked("/token")
+        assert not other.asked("/token")
+        async with gate(tmp_path / "right", places, **UNATTENDED, issuer=realm.url) as there:
+            assert "hello from there" in await there.call()
+            # A second issuer that the server names does not count either.
+            server.metadata = {"authorization_servers": [other.url, realm.url]}
+            realm.tokens.clear()
+            assert "hello from there" in await there.call()
+        assert not other.seen
+        # What another issuer has given before the key was there is not renewed there.
+        realm.seen.clear()
+        server.metadata = {}
+        async with gate(tmp_path / "changed", places, **UNATTENDED, issuer=other.url) as there:
+            assert "oauth.issuer is" in await there.call()
+        assert not realm.asked("/token")
+
+
+@pytest.mark.proves("backends.*.oauth.issuer")
+async def test_a_server_without_metadata_has_the_configured_issuer(tmp_path: Path, places: Places) -> None:
+    places[1].metadata_path, places[1].names_metadata = "/nowhere", False
+    async with gate(tmp_path, places, issuer=places[0].url) as there:
+        assert (await there.log_in()).issuer == places[0].url
 
 
 @pytest.mark.proves("backends.*.oauth.redirect_port")

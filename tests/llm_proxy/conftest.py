@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from fixtures.llm_clients import OPENED
-from fixtures.llm_proxy import Proxy, running_proxy
+from fixtures.llm_proxy import NO_PREDICTION, Proxy, running_proxy
 from fixtures.llm_upstream import FakeProvider, running_provider
-
-NO_PREDICTION = {"context": {"tools": {"use_prediction": False}}}
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +50,16 @@ def filtering(upstream: FakeProvider, tmp_path_factory: pytest.TempPathFactory) 
     folder = tmp_path_factory.mktemp("filtering")
     with running_proxy(upstream.url, folder, config=NO_PREDICTION) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def silent_socket() -> Iterator[Callable[[Path], None]]:
+    """Listen at a path as a daemon does that answers nobody."""
+    with ExitStack() as stack:
+
+        def listen(path: Path) -> None:
+            sock = stack.enter_context(socket.socket(socket.AF_UNIX))
+            sock.bind(str(path))
+            sock.listen()
+
+        yield listen

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from fixtures.context_cases import cases, expanded
+from fixtures.context_cases import case, cases, expanded
 from fixtures.llm_proxy import Proxy, running_proxy
 from fixtures.llm_upstream import FakeProvider, Got, Said, running_provider
 
@@ -139,6 +139,34 @@ def test_the_proxy_answers_as_the_acceptance_case_says(
         first_tools.append(provider.got[0].tools)
         if streamed and format != "gemini":
             assert (answered.starts, answered.ends) == (1, 1)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_tools_and_the_clients_own_calls_in_one_answer_are_answered_together(
+    format: str, streamed: bool, proxies: Callable[[Any], tuple[FakeProvider, Proxy]]
+) -> None:
+    config = {"context": {"fold": {"handle_over_tokens": 1000}, "tools": {"use_prediction": False}}}
+    provider, proxy = proxies(config)
+    step = in_format(case("fetch-rows-cap")["steps"][0], format)
+    step["request"]["tools"] = {"$tools": ["f", "mail", "fly"]}
+    step["session"] = f"together {format} {streamed}"
+    wanted = {"tool_name": "mail", "reason": "to write"}
+    first = [("fetch_rows", {"handle": "$HANDLE", "limit": 3}), ("tool_search", wanted), ("f", {"x": "1"})]
+    second = [("fetch_rows", {"handle": "$HANDLE", "offset": 50, "limit": 2})]
+    answers = ({"calls": first}, {"calls": second}, {"text": "done", "calls": [("mail", {"to": "a"})]})
+    provider.answers, provider.got = [said(each) for each in answers], []
+    answered = post(proxy, step, format, streamed)
+    assert (answered.text, answered.calls) == ("done", ["mail"])
+    assert "tool_search" not in answered.raw
+    assert "fetch_rows" not in answered.raw
+    key = "contents" if format == "gemini" else "messages"
+    sent = [json.dumps(got.json[key]) for got in provider.got]
+    rows = [sorted(set(re.findall(r"row-000\d\d", text.partition("tool_search")[2]))) for text in sent[1:]]
+    assert rows[0] == ["row-00000", "row-00001", "row-00002"]
+    assert set(rows[1]) == {*rows[0], "row-00050", "row-00051"}
+    assert "not run" in sent[1]
+    assert ["mail" in got.tools for got in provider.got] == [False, True, True]
 
 
 def check(

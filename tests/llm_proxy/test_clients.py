@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
-from fixtures.llm_clients import CLIENTS, KEY
-from fixtures.llm_proxy import Proxy
-from fixtures.llm_upstream import FakeProvider, Said
+from fixtures.llm_clients import CLIENTS, KEY, AnthropicClient, OpenAIClient
+from fixtures.llm_proxy import NO_PREDICTION, Proxy, running_proxy
+from fixtures.llm_upstream import FakeProvider, Got, Said, running_provider
+from fixtures.raw_upstream import raw_upstream
 
 TOOLS = ["read", "send_mail", "book_flight", "play_song"]
 each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.__name__)
@@ -89,6 +93,19 @@ def test_after_the_last_repeat_the_client_reads_what_was_asked_for(
 
 
 @each_client
+def test_the_usage_of_a_streamed_answer_counts_all_its_repeats(
+    client: Any, provider: FakeProvider, filtering: Proxy
+) -> None:
+    search = ("tool_search", {"tool_name": "send_mail", "reason": "to write"})
+    provider.answers = [Said("once")]
+    once = client(filtering.address, f"once {client.__name__}").usage(TOOLS)
+    provider.answers = [Said("Wait. ", [search]), Said("", [search]), Said("done")]
+    thrice = client(filtering.address, f"thrice {client.__name__}").usage(TOOLS)
+    assert len(provider.got) == 4
+    assert thrice == (3 * once[0], 3 * once[1])
+
+
+@each_client
 @each_way
 def test_an_answer_of_429_reaches_the_client_with_its_fields(
     client: Any, way: str, provider: FakeProvider, filtering: Proxy
@@ -157,3 +174,71 @@ def test_keys_pass_and_are_written_nowhere(provider: FakeProvider, filtering: Pr
     written = b"".join(path.read_bytes() for path in filtering.folder.rglob("*") if path.is_file())
     assert KEY not in noise
     assert KEY.encode() not in written
+
+
+DEBUG = {
+    "PYTHONDEVMODE": "1",
+    "PYTHONASYNCIODEBUG": "1",
+    "HTTPX_LOG_LEVEL": "trace",
+    "HTTPX2_LOG_LEVEL": "trace",
+}
+
+
+def test_keys_are_written_nowhere_in_debug_modes_and_after_errors(tmp_path: Path) -> None:
+    config = {"context": {"tools": {"use_prediction": False}, "fold": {}}, "log": {"level": "debug"}}
+    text = {"contents": [{"parts": [{"text": "go"}]}]}
+    with (
+        raw_upstream() as upstream,
+        running_proxy(upstream.url, tmp_path, config=config, variables=DEBUG) as proxy,
+    ):
+        for answer in (
+            b"",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n",
+            b"no HTTP\r\n\r\n",
+            b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n",
+        ):
+            for body in (text, {"contents": 3}):
+                upstream.answers = [answer]
+                with suppress(httpx2.HTTPError):
+                    httpx2.post(
+                        f"{proxy.address}/v1beta/models/m:generateContent?key={KEY}",
+                        json=body,
+                        headers={"authorization": f"Bearer {KEY}", "x-goog-api-key": KEY, "x-api-key": KEY},
+                    )
+        assert len(upstream.got) == 8
+        assert all(KEY.encode() in head for head, _ in upstream.got)
+        noise = proxy.stop()
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert KEY not in noise
+    assert KEY.encode() not in written
+    assert b'"passed":4' in written.replace(b" ", b"")
+
+
+def test_sessions_at_once_get_their_own_tools_and_answers(tmp_path: Path) -> None:
+    wanted = {f"session {n}": TOOLS[1 + n % 3] for n in range(24)}
+
+    def answer(got: Got) -> Said:
+        session = got.json["messages"][0]["content"]
+        if wanted[session] not in got.tools:
+            return Said(
+                f"{session} looks. ", [("tool_search", {"tool_name": wanted[session], "reason": "r"})]
+            )
+        return Said(f"{session} found.", [(wanted[session], {"path": session})])
+
+    with (
+        running_provider(answer) as provider,
+        running_proxy(provider.url, tmp_path, config=NO_PREDICTION) as proxy,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        kinds = [OpenAIClient, AnthropicClient]
+        clients = [kinds[n % 2](proxy.address, session) for n, session in enumerate(wanted)]
+        for way in ("stream", "ask"):
+            turns = pool.map(lambda c, s, way=way: getattr(c, way)(TOOLS, s), clients, wanted)
+            for (session, tool), (text, calls) in zip(wanted.items(), turns, strict=True):
+                before = f"{session} looks. " if way == "stream" else ""
+                assert (text, [name for name, _ in calls]) == (f"{before}{session} found.", [tool])
+        assert len(provider.got) == 3 * len(wanted)
+        assert all(
+            set(got.tools) <= {"read", "tool_search", wanted[got.json["messages"][0]["content"]]}
+            for got in provider.got
+        )

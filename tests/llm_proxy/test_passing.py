@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -142,6 +143,39 @@ def test_counting_tokens_counts_the_smaller_request_and_changes_no_session(
         provider.answers = [Said("ok")]
         httpx2.post(f"{filtering.address}{path}", json=request, headers=headers, timeout=60)
     assert [got.tools for got in provider.got] == [["read", "tool_search"]] * 2
+
+
+STREAM = "/v1beta/models/m-1:streamGenerateContent"
+
+
+@pytest.mark.parametrize("query", ["", "?key=k", "?alt=json&key=k"])
+def test_a_stream_that_gemini_writes_as_one_array_is_worked_on(
+    query: str, provider: FakeProvider, filtering: Proxy
+) -> None:
+    declared = [{"name": name} for name in ("read", "mail", "fly")]
+    request = {"contents": [{"parts": [{"text": "go"}]}], "tools": [{"functionDeclarations": declared}]}
+    provider.answers = [
+        Said("Wait. ", [("tool_search", {"tool_name": "mail", "reason": "r"})]),
+        Said("Found.", [("mail", {"to": "x"})]),
+    ]
+    headers = {"x-gatemini-session": f"array{query}"}
+    answer = httpx2.post(f"{filtering.address}{STREAM}{query}", json=request, headers=headers)
+    assert answer.headers["content-type"].startswith("application/json")
+    parts = [part for item in answer.json() for part in item["candidates"][0]["content"]["parts"]]
+    assert "".join(part.get("text", "") for part in parts) == "Wait. Found."
+    assert [part["functionCall"]["name"] for part in parts if "functionCall" in part] == ["mail"]
+    assert provider.got[1].tools == ["read", "mail", "tool_search"]
+    assert [got.query for got in provider.got] == ["key=k&alt=sse" if "key" in query else "alt=sse"] * 2
+
+
+def test_an_array_of_gemini_without_calls_of_ours_keeps_its_bytes(
+    provider: FakeProvider, plain: Proxy
+) -> None:
+    request = {"contents": [{"parts": [{"text": "go"}]}]}
+    provider.answers = [Said("one two"), Said("one two")]
+    direct, passed = (httpx2.post(f"{each}{STREAM}", json=request) for each in (provider.url, plain.address))
+    assert re.sub(r'"r\d+"', "", passed.text) == re.sub(r'"r\d+"', "", direct.text)
+    assert provider.got[-1].query == ""
 
 
 def test_a_tool_of_the_client_keeps_its_name_and_ours_takes_another(

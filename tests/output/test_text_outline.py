@@ -43,6 +43,17 @@ def test_a_diff_names_its_files_with_the_lines_they_add_and_remove() -> None:
     assert len(answer.text) <= 12_000
 
 
+def test_a_diff_without_lines_of_git_names_its_files_too() -> None:
+    def part(name: str) -> str:
+        body = "".join(f"+new {n}\n" for n in range(300)) + "".join(f"-old {n}\n" for n in range(200))
+        return f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n{body}\n"
+
+    gone = "--- a/src/gone.py\n+++ /dev/null\n@@ -1 +0 @@\n-old\n\n"
+    answer = reduced("".join([part(f"src/file{n}.py") + (gone if n == 5 else "") for n in range(12)]))
+    assert "+++ b/src/file5.py (+300 -200)" in answer.text
+    assert "--- a/src/gone.py (+0 -1)" in answer.text
+
+
 def test_headings_and_json_inside_a_text_are_described() -> None:
     words = "".join(f"some words of a page, number {n}\n" for n in range(400))
     data = json.dumps({"id": 7, "rows": list(range(300))}, indent=1)

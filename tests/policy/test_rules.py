@@ -167,6 +167,14 @@ def test_hints_that_are_not_trusted_never_make_anything_less_strict() -> None:
         assert decide({**policy, "trust_annotations": ["*"]}, annotations=harmless).action == "deny", hint
 
 
+def test_a_hint_that_only_equals_one_that_was_seen_before_does_not_count() -> None:
+    door = Door(PolicyConfig.model_validate({"read_only": True, "trust_annotations": ["shop"]}))
+    seen = [(True, "allow"), (1, "deny"), (True, "allow"), (1.0, "deny"), (1, "deny"), (True, "allow")]
+    for hint, action in seen:
+        tool = Tool("shop", "list", annotations={"readOnlyHint": hint})
+        assert door.judge(door.facts(tool, {}, WHO, "s", "c")).action == action
+
+
 def test_a_composite_tool_by_itself_is_harmless_since_its_calls_are_decided_about() -> None:
     door = Door(PolicyConfig(read_only=True))
     assert door.judge(door.facts(Tool("__composite", "x"), {}, WHO, "s", "c")).action == "allow"

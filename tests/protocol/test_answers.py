@@ -100,6 +100,8 @@ def test_instructions_of_a_backend_come_once_with_its_first_row_and_whole_in_ful
     facts = Facts(instructions={"mail": "Ask before you send. Never at night."}.__getitem__)
     rows = searched(facts=facts)["results"]
     assert [row.get("instructions") for row in rows] == ["Ask before you send.", *[None] * (len(rows) - 1)]
+    titled = Facts(instructions={"mail": "# Mail\n\nAsk before you send."}.__getitem__)
+    assert searched(facts=titled)["results"][0]["instructions"] == "Ask before you send."
     registry, _ = known(SEND)
     full = tool_info(registry, {"name": "mail.send_message", "detail": "full"}, facts=facts)
     assert full["instructions"] == "Ask before you send. Never at night."

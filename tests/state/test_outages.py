@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -10,7 +11,7 @@ import pytest
 
 from fixtures.redis_server import RedisServer, redis_server
 from gatemini.errors import StateUnavailable
-from gatemini.state.redis import OPERATION_SECONDS
+from gatemini.state.redis_commands import OPERATION_SECONDS
 
 __all__ = ["redis_server"]
 pytestmark = pytest.mark.anyio
@@ -36,6 +37,53 @@ async def test_operations_fail_at_once_without_a_server_and_work_again_when_it_i
         await until(lambda: store.problem is None)
         assert await store.get("session:x") == [b"1"]
         assert await store.admit("rate:p", 1, 3600) > 0
+
+
+async def test_operations_wait_for_a_server_that_restarts(redis_server: RedisServer) -> None:
+    async with redis_server.store().opened() as store:
+        await store.put("session:x", b"1", 600)
+        await anyio.to_thread.run_sync(redis_server.stop)
+        found: list[object] = []
+
+        async def use() -> None:
+            found.extend(await store.get("session:x"))
+            found.append(await store.put_new("session:x", b"2", 600))
+            found.append(await store.append("journal:x", [b"3"], 600))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(use)
+            await anyio.wait_all_tasks_blocked()
+            await anyio.to_thread.run_sync(redis_server.start)
+        assert found == [b"1", False, 1]
+        assert store.problem is None
+
+
+async def test_what_was_sent_when_the_server_went_is_sent_again_unless_that_might_do_it_twice(
+    redis_server: RedisServer,
+) -> None:
+    async with redis_server.store().opened() as store:
+        await store.put("grant:x", b"1", 600)
+        outcomes: list[object] = []
+
+        async def use(operation: Callable[[], Awaitable[object]]) -> None:
+            try:
+                outcomes.append(await operation())
+            except StateUnavailable as error:
+                outcomes.append(error.message)
+
+        with redis_server.paused():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(use, partial(store.get, "grant:x"))
+                tasks.start_soon(use, partial(store.put_new, "claim:x", b"1", 600))
+                tasks.start_soon(use, partial(store.take, "grant:x"))
+                await anyio.wait_all_tasks_blocked()
+                redis_server.kill()
+                await anyio.to_thread.run_sync(redis_server.start)
+        assert sorted(outcomes, key=str) == [
+            True,
+            [b"1"],
+            "the state store cannot be reached: the connection broke before the answer",
+        ]
 
 
 async def test_listeners_and_readers_go_on_after_an_outage(redis_server: RedisServer) -> None:

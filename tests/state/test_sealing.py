@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,34 +93,61 @@ async def test_a_large_value_is_a_sealed_file_which_goes_with_its_key(
         assert DATA not in file.read_bytes()
         await b.put("result:s:1", longer, 600)
         assert await a.take("result:s:1") == longer
-        assert files(tmp_path) == []
+        assert files(tmp_path) == [file]  # of the value that was replaced; the sweep deletes it
+        file.unlink()
         await a.put("result:s:2", large, 600)
         files(tmp_path)[0].unlink()
         assert await b.get("result:s:2") == [None]
         await a.put("result:s:2", large, 600)
         await b.delete("result:s:2")
         assert files(tmp_path) == []
+        await a.append("repeated:s", [DATA], 600)
+        await b.delete("repeated:s")
+        assert await a.entries("repeated:s") == []
         await a.put("result:s:3", DATA, 600)
         assert (files(tmp_path), await b.get("result:s:3")) == ([], [DATA])
+
+
+@pytest.mark.anyio
+async def test_a_large_value_that_is_put_while_its_key_is_deleted_keeps_its_file(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    large = DATA * (INLINE_BYTES // len(DATA) + 1)
+    async with redis_server.store(blobs=tmp_path).opened() as store:
+        await store.put("result:s:1", large, 600)
+        [before] = files(tmp_path)
+        with redis_server.paused():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(store.delete, "result:s:1")
+                tasks.start_soon(store.put, "result:s:1", large, 600)
+                while len(files(tmp_path)) < 2:  # noqa: ASYNC110 - there is no event
+                    await anyio.sleep(0.01)
+                assert redis_server.process is not None
+                redis_server.process.send_signal(signal.SIGCONT)
+        there = b":1" in redis_server.cli("EXISTS", "gatemini:result:s:1")
+        assert await store.get("result:s:1") == [large if there else None]
+        assert len({*files(tmp_path)} - {before}) == there
 
 
 @pytest.mark.anyio
 async def test_files_of_keys_that_have_ended_are_deleted(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path, Sealer([KEY]))
     names = ["g:result:s:gone", "g:result:s:kept", "g:result:s:new"]
-    for name in names:
-        await blobs.keep(name, bytes(INLINE_BYTES + 1))
+    kept = {name: await blobs.keep(name, bytes(INLINE_BYTES + 1)) for name in names}
+    replaced = names[1], await blobs.keep(names[1], bytes(INLINE_BYTES + 1))
+    assert replaced[1] != kept[names[1]]
     old = time.time() - YOUNG_SECONDS - 1
     for path in files(tmp_path):
         if "new" not in path.name:
             os.utime(path, (old, old))
 
-    async def exist(asked: Sequence[str]) -> list[int]:
-        assert sorted(asked) == names[:2]
-        return ["kept" in name for name in asked]
+    async def read(asked: Sequence[str]) -> list[bytes | None]:
+        assert sorted(asked) == [names[0], names[1], names[1]]
+        return [kept[name] if "kept" in name else None for name in asked]
 
-    await blobs.sweep(exist)
-    assert sorted(path.name.rpartition("%3A")[2] for path in files(tmp_path)) == ["kept", "new"]
+    await blobs.sweep(read)
+    left = sorted(path.name.rpartition("%3A")[2] for path in files(tmp_path))
+    assert left == [f"{name.rpartition(':')[2]}{kept[name].decode()}" for name in names[1:]]
 
 
 def files(folder: Path) -> list[Path]:

@@ -10,8 +10,10 @@ import pytest
 
 from gatemini.errors import StateUnavailable
 from gatemini.output.store.results import ResultStore
+from gatemini.policy.flow.labels import Held
 from gatemini.state import session_results
 from gatemini.state.memory import MemoryStore
+from gatemini.state.session_labels import SessionLabels
 from gatemini.state.session_results import SessionResults
 
 pytestmark = pytest.mark.anyio
@@ -82,3 +84,22 @@ async def test_an_outage_keeps_only_the_latest_results_in_memory(monkeypatch: py
     store.failing = ()
     await shared.flush()
     assert [each["handle"] for each in await listed(store)] == handles[1:2]
+
+
+async def test_labels_of_a_session_that_goes_on_calling_are_never_lost() -> None:
+    now = 0.0
+    store = MemoryStore(lambda: now)
+
+    def replica() -> tuple[Held, SessionLabels]:
+        held = Held()
+        return held, SessionLabels(store, "s", held, lambda: True, clock=lambda: now)
+
+    held, labels = replica()
+    held.add(("private",), "mail.read")
+    await labels.flush()
+    for _ in range(100):
+        now += 20 * 3600.0
+        await labels.learn()
+    other, its = replica()
+    await its.learn()
+    assert other.reads("private") == "mail.read"

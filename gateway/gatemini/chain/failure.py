@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from gatemini.chain.replay.recorded_calls import RecordedCalls
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.interfaces import owners
 from gatemini.discovery.types.identifiers import spoken
+from gatemini.discovery.types.schema_kinds import declared_members
 from gatemini.discovery.types.typescript import argument_types, signature
 from gatemini.errors import GateminiError
 from gatemini.explain.error_facts import BackendState, ErrorFacts, HintContext, ProgramFacts
@@ -207,27 +208,12 @@ def hint_context(
     )
 
 
-def _declared(registry: Registry, backend: str, tool: str) -> set[str]:
-    """Return the names that a tool's output schema declares."""
+def _declared(registry: Registry, backend: str, tool: str) -> Mapping[str, Collection[str] | None]:
+    """Return the names that a tool's output schema declares, each with the texts it can be."""
     try:
-        return declared_names(registry.find(backend, tool).output_schema)
+        return declared_members(registry.find(backend, tool).output_schema)
     except GateminiError:
-        return set()
-
-
-def declared_names(schema: Any) -> set[str]:
-    """The names of all properties that a schema speaks of, at any depth."""
-    found: set[str] = set()
-    stack = [schema]
-    while stack:
-        match stack.pop():
-            case dict() as inner:
-                properties = inner.get("properties")
-                found.update(properties if isinstance(properties, dict) else ())
-                stack.extend(inner.values())
-            case list() as items:
-                stack.extend(items)
-    return found
+        return {}
 
 
 def program_facts(program: Facts, given: Sequence[tuple[int, int, str]] = ()) -> ProgramFacts:

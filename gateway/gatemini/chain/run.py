@@ -232,8 +232,8 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
     if isinstance(run.end, Failed):
         raise of_script(run.end, run.facts, run.notes)
     value = _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace, request.client.who))
-    failed = [(made.tool, made.outcome) for made in chain.invoker.records if made.outcome not in ("ok", None)]
-    value.notes += swallowed(code, failed)
+    failed = [made for made in chain.invoker.records if made.outcome not in ("ok", None)]
+    value.notes += swallowed(code, failed, "\n".join([value.text, *value.console]))
     return value
 
 

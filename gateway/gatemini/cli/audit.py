@@ -70,15 +70,14 @@ def _show_report(report: Report, anchors: int) -> None:
     for finding in report.findings:
         shell.say(visible(finding.text()))
     for each in report.unfinished[:_SHOWN]:
-        shell.say(
-            f"intent without outcome: {each.time} {visible(each.tool)} (record {each.seq} of {each.instance})"
-        )
+        what = f"intent without outcome: {each.time} {each.tool} (record {each.seq} of {each.instance})"
+        shell.say(visible(what))
     if len(report.unfinished) > _SHOWN:
         shell.say(f"… and {len(report.unfinished) - _SHOWN} more intents without outcome; --json lists all")
     for name in report.unsealed:
-        shell.say(f"not sealed: {name}: its gateway is running, was killed, or the end was cut")
+        shell.say(visible(f"not sealed: {name}: its gateway is running, was killed, or the end was cut"))
     for head in report.heads:
-        shell.say(f"head of {head.instance}: record {head.seq}, {head.hash}")
+        shell.say(visible(f"head of {head.instance}: record {head.seq}, {head.hash}"))
     read = f"{counted(report.records, 'record')} in {counted(report.files, 'file')}, {counted(anchors, 'anchor')}"
     verdict = (
         f"{counted(len(report.findings), 'finding')}, the first one above" if report.findings else "sound"
@@ -116,7 +115,7 @@ def show(
                 visible(str(row.get("kind", ""))),
                 visible(str(row.get("tool", ""))),
                 visible(str(row.get("outcome") or row.get("action") or "")),
-                f"{row['ms']:.1f}" if "ms" in row else "",
+                f"{ms:.1f}" if isinstance(ms := row.get("ms"), int | float) else "",
                 visible(str(row.get("client", ""))),
             )
             for row in found

@@ -29,6 +29,7 @@ def llm_proxy(
 ) -> None:
     """Make requests to a model smaller on their way: point the client's base URL at the printed address."""
     from gatemini.config.load import load_config
+    from gatemini.llm_proxy.daemon_link import place_of_daemon
     from gatemini.llm_proxy.server import serve
 
     loaded = load_config(config, environ=os.environ)
@@ -42,7 +43,8 @@ def llm_proxy(
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    serve(upstream, listen, context, loaded.config.semantic.model, announce)
+    model, daemon = loaded.config.semantic.model, place_of_daemon(config)
+    serve(upstream, listen, context, model, announce, daemon=daemon)
 
 
 def switched_on(config: ContextConfig, sections: list[str], *, cache: bool) -> ContextConfig:

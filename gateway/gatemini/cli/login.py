@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.errors import BackendNotFound, GateminiError, InvalidRequest, LoginRequired
-from gatemini.text.escape import visible
 
 if TYPE_CHECKING:
     from gatemini.backends.oauth.credentials import Credentials
@@ -44,8 +43,7 @@ class Terminal:
             Thread(target=open_page, args=(url,), daemon=True).start()
 
     def show_code(self, code: DeviceCode) -> None:
-        confirm = visible(code.code)  # the issuer's text: an escape sequence would reach the terminal
-        shell.note(f"open {code.page} in any browser and confirm the code {confirm}; or open:")
+        shell.note(f"open {code.page} in any browser and confirm the code {code.code}; or open:")
         shell.say(code.url)
         sys.stdout.flush()
 
@@ -99,7 +97,10 @@ def logout(*, backend: str, principal: str, config: Path | None, as_json: bool) 
         from gatemini.backends.oauth.requests import OAuthError
 
         credentials = _credentials(config, logins)
-        login = await credentials.log_out()
+        try:
+            login = await credentials.log_out()
+        except OAuthError as error:
+            return {"backend": config.name, "ok": False, "text": error.message}
         if login is None:
             return {"backend": config.name, "ok": True, "text": "nobody was logged in"}
         try:
@@ -111,7 +112,7 @@ def logout(*, backend: str, principal: str, config: Path | None, as_json: bool) 
     loaded = _loaded(config)
     [done] = _each(loaded, [_of(loaded, backend)], one, principal)
     shell.result(done, _line(done), as_json=as_json)
-    return shell.OK
+    return shell.OK if done["ok"] else shell.FAILED
 
 
 def _each(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +31,24 @@ def pin(*, action: str | None, names: list[str], config: Path | None, as_json: b
         await _observe(gateway)
         asked = [_split(gateway, name) for name in names]
         if action == "diff":
-            return {"lock": str(gateway.pins.path), "backends": _differences(gateway, {b for b, _ in asked})}
+            return {
+                "lock": str(gateway.pins.path),
+                "backends": _differences(gateway, {b for b, _ in asked}, whole=as_json),
+            }
+        # Shown as it is approved: the server may list something else than it did for `pin diff`.
+        taken = (
+            _only(_differences(gateway, {b for b, _ in asked}, whole=as_json), asked)
+            if action == "approve"
+            else []
+        )
         done = _approve(gateway, asked) if action == "approve" else _begin(gateway)
         if done:
             gateway.pins.save()
         return {
             "lock": str(gateway.pins.path),
             "approved": done,
-            "backends": _differences(gateway, {b for b, _ in asked}),
+            "changes": taken,
+            "backends": _differences(gateway, {b for b, _ in asked}, whole=as_json),
         }
 
     answer = with_app(config, act)
@@ -117,8 +128,11 @@ def _record(gateway: App, done: list[str]) -> None:
     gateway.pins.judge_all()
 
 
-def _differences(gateway: App, only: set[str]) -> list[dict[str, Any]]:
-    """What is not as it was approved, a row a backend, with the changes inside of definitions where they are known."""
+def _differences(gateway: App, only: set[str], *, whole: bool) -> list[dict[str, Any]]:
+    """What is not as it was approved, a row a backend, with the changes inside of definitions where they are known.
+
+    `whole`: all changes, with whole texts.
+    """
     from gatemini.policy.pins import definitions
 
     approved = definitions.read_definitions(definitions.definitions_file(gateway.pins.path))
@@ -144,6 +158,7 @@ def _differences(gateway: App, only: set[str]) -> list[dict[str, Any]]:
                         (pins or {}).get(tool),
                     ),
                     definitions.definition(listed[tool]) if tool in listed else None,
+                    whole,
                 )
                 for tool, verdict in sorted(verdicts.items())
                 if verdict.state != "approved"
@@ -152,19 +167,48 @@ def _differences(gateway: App, only: set[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def _only(rows: list[dict[str, Any]], asked: list[tuple[str, str | None]]) -> list[dict[str, Any]]:
+    """What of these differences is approved: all of a backend, or these of its tools and prompts."""
+    found = []
+    for row in rows:
+        tools = {tool for backend, tool in asked if backend == row["backend"]}
+        if None not in tools:
+            named = {
+                kind: [each for each in row[kind] if each["name"] in tools] for kind in ("tools", "prompts")
+            }
+            row = {**row, "server": [], **named}
+        found.append(row)
+    return found
+
+
 def _row(
-    name: str, verdict: Verdict, old: dict[str, Any] | None, now: dict[str, Any] | None
+    name: str, verdict: Verdict, old: dict[str, Any] | None, now: dict[str, Any] | None, whole: bool
 ) -> dict[str, Any]:
     from gatemini.policy.pins.words import changes_of
 
-    detail = changes_of(old, now) if old is not None and now is not None else []
+    if old is None and verdict.state == "new":
+        old = {}  # a person approves what it says, not that it is new
+    detail = changes_of(old, now, whole=whole) if old is not None and now is not None else []
     return {"name": name, "state": verdict.state, "why": verdict.words, "changes": detail}
 
 
 def _show(answer: dict[str, Any], action: str | None) -> None:
+    _show_rows(answer.get("changes", ()))
     for name in answer.get("approved", ()):
         shell.say(f"approved {visible(name)}")
-    for row in answer["backends"]:
+    _show_rows(answer["backends"])
+    if answer["backends"]:
+        count = counted(len(answer["backends"]), "backend")
+        shell.note(
+            f"{count} not as approved in {answer['lock']}; --json shows each change and text whole, "
+            "and `gatemini pin approve` takes it as it is now"
+        )
+    elif action == "diff" or not answer.get("approved"):
+        shell.say("everything is as it was approved")
+
+
+def _show_rows(rows: Iterable[dict[str, Any]]) -> None:
+    for row in rows:
         backend = visible(row["backend"])
         for change in row["server"]:
             shell.say(f"{backend}: {visible(change)}")
@@ -174,13 +218,6 @@ def _show(answer: dict[str, Any], action: str | None) -> None:
                 shell.say(f"{name}: {visible(tool['why'])}")
                 for change in tool["changes"]:
                     shell.say(f"    {change}")
-    if answer["backends"]:
-        count = counted(len(answer["backends"]), "backend")
-        shell.note(
-            f"{count} not as approved in {answer['lock']}; `gatemini pin approve` takes it as it is now"
-        )
-    elif action == "diff" or not answer.get("approved"):
-        shell.say("everything is as it was approved")
 
 
 COMMANDS = (

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
@@ -11,6 +15,32 @@ from gatemini.text.shorten import counted
 
 if TYPE_CHECKING:
     from gatemini.llm_proxy.totals import ProxyAccount
+
+ANSWER_SECONDS = 2.0
+"""How long a daemon may take to list its proxies."""
+
+
+def read_proxies() -> list[ProxyAccount]:
+    """The totals of all proxies, of this user's daemons and of their own files, the latest activity first."""
+    from gatemini.llm_proxy.totals import ProxyAccount, read_totals
+
+    found: dict[tuple[int, float], ProxyAccount] = {}
+    given = read_totals()
+    for account in _of_daemons():
+        with suppress(ValueError):  # of another version
+            given.append(ProxyAccount.model_validate(account))
+    for each in sorted(given, key=lambda proxy: (proxy.ended, proxy.last)):
+        found[each.pid, each.process_started] = each
+    return sorted(found.values(), key=lambda proxy: proxy.last, reverse=True)
+
+
+def _of_daemons() -> Iterator[dict[str, Any]]:
+    from gatemini.daemon.client import Unanswered, all_places, ask
+    from gatemini.daemon.llm_proxies import COMMAND
+
+    for place in all_places(os.environ) if sys.platform != "win32" else ():
+        with suppress(Unanswered):
+            yield from (ask(place, COMMAND, seconds=ANSWER_SECONDS, do="list") or {}).get("proxies", ())
 
 
 def show_proxy(proxy: ProxyAccount, limit: int) -> None:

@@ -168,9 +168,14 @@ def report(error: GateminiError, *, as_json: bool) -> int:
 
 
 def emit(value: Any) -> None:
-    """One JSON document on stdout, in ASCII where stdout cannot encode more."""
+    """One JSON document on stdout, in ASCII where stdout cannot encode more; what a terminal would obey or hide is escaped."""
     narrow = sys.stdout.encoding.lower().replace("-", "") != "utf8"
-    sys.stdout.write(json.dumps(value, ensure_ascii=narrow, indent=2, default=str) + "\n")
+    text = json.dumps(value, ensure_ascii=narrow, indent=2, default=str)
+    if not text.isascii():
+        text = "".join(
+            char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text
+        )
+    sys.stdout.write(text + "\n")
 
 
 def result(value: Any, text: str, *, as_json: bool) -> None:

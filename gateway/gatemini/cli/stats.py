@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gatemini.cli import shell
 from gatemini.cli.bars import bar, life, moment
 from gatemini.cli.open_gateway import settle, with_app
-from gatemini.cli.proxy_stats import show_proxy
+from gatemini.cli.proxy_stats import read_proxies, show_proxy
 from gatemini.config.documents.find import config_directory, find_config
 from gatemini.text.escape import visible
 from gatemini.text.shorten import counted
@@ -33,9 +33,7 @@ _NAME_CELLS = 48
 
 def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
     """What each answer put into the context, and what loading every schema would have cost."""
-    from gatemini.llm_proxy.totals import read_totals
-
-    proxies = read_totals()
+    proxies = read_proxies()
     accounts = _accounts(config)
     if proxies and not accounts and find_config(config, os.environ, config_directory()) is None:
         # Only the proxy is in use: the demo backends need not start for its figures.

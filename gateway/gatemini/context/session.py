@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gatemini.context.request.formats import Request
+from gatemini.context.request.json_places import Json
 from gatemini.context.stores import SessionStore, Store
 from gatemini.output.store.results import IDLE_SECONDS
+from gatemini.text.utf8 import encode
 
 MOST_SESSIONS = 1_000
 """The one idle for the longest goes first."""
@@ -28,10 +30,18 @@ class Session:
 
 
 class Sessions:
-    """Sessions by key; one that is idle for an hour is forgotten, with what `tool_search` added."""
+    """Sessions by key; one that is idle for an hour is forgotten, with what `tool_search` added.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    `store` makes the store of a new session from its key.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        store: Callable[[str], Store] = lambda key: SessionStore(),
+    ) -> None:
         self._clock = clock
+        self._store = store
         self._held: OrderedDict[str, Session] = OrderedDict()
 
     def __len__(self) -> int:
@@ -46,7 +56,7 @@ class Sessions:
             if fresh and (len(self._held) < MOST_SESSIONS or oldest == key):
                 break
             del self._held[oldest]
-        session = self._held.pop(key, None) or Session()
+        session = self._held.pop(key, None) or Session(self._store(key))
         session.used = now
         self._held[key] = session
         return session
@@ -57,10 +67,23 @@ def session_key(request: Request, header: str | None = None) -> str:
     if header:
         return f"header:{header}"
     digest = hashlib.blake2b(digest_size=16)
-    if request.system is not None:
-        digest.update(request.system.written)
+    for text in _texts(request.system):
+        digest.update(encode(text))
     for message in request.messages:
-        digest.update(b"\0" + message.place.written)
+        digest.update(b"\0")
+        for text in _texts(message.place.get("content", "parts")):
+            digest.update(encode(text))
         if message.role == "user":
             break
     return f"hash:{digest.hexdigest()}"
+
+
+def _texts(content: Json | None) -> Iterator[str]:
+    """Texts of a content and the JSON of what else it has: clients move cache markers from message to message."""
+    if content is None or content.is_string:
+        yield content.string() if content is not None else ""
+        return
+    parts = content.get("parts") if content.is_object else content
+    for part in parts.objects() if parts is not None else ():
+        text = part.text_of("text")
+        yield part.string() if text is None else text

@@ -21,6 +21,7 @@ from gatemini.output.json.json_text import dump
 from gatemini.output.store.results import IDLE_SECONDS, MAX_ROWS, ResultStore
 from gatemini.processes.own_files import NotOurs, read_own, replace_own
 
+FOLDER = "context"
 HANDLE = re.compile(r"res_[0-9a-f]{8}")
 FILE_BYTES = 256 << 20
 """A larger file of the state directory is not ours."""
@@ -30,7 +31,14 @@ PAGE_BYTES = 64 << 10
 SHOWN_CHARS = 60
 
 
-class Store(Protocol):
+class Rows(Protocol):
+    """Where rows are read."""
+
+    def rows(self, handle: str, offset: Any = 0, limit: Any = MAX_ROWS) -> dict[str, Any]:
+        """Return rows (of text: lines) with `total_rows` and `next_offset`. Raises ResultGone, InvalidRequest."""
+
+
+class Store(Rows, Protocol):
     """Keeps bodies under handles."""
 
     def keep(self, call_id: str, body: bytes, *, is_text: bool = False) -> str:
@@ -38,9 +46,6 @@ class Store(Protocol):
 
     def has(self, handle: str) -> bool:
         """Whether `keep` gave this handle and the body is still there."""
-
-    def rows(self, handle: str, offset: Any = 0, limit: Any = MAX_ROWS) -> dict[str, Any]:
-        """Return rows (of text: lines) with `total_rows` and `next_offset`. Raises ResultGone, InvalidRequest."""
 
     def info(self, handle: str) -> dict[str, Any]:
         """Return `total_rows`, and of rows `schema` and `digest`. Raises ResultGone."""
@@ -60,11 +65,14 @@ def _handles(key: bytes, call_id: str, body: bytes) -> Iterator[str]:
 
 
 class SessionStore:
-    """The bodies of one session, in a result store that may hold other results too."""
+    """The bodies of one session, in a result store that may hold other results too.
 
-    def __init__(self, results: ResultStore | None = None) -> None:
+    The same `key` gives the same body the same handle in another process.
+    """
+
+    def __init__(self, results: ResultStore | None = None, *, key: bytes | None = None) -> None:
         self._results = results or ResultStore()
-        self._key = secrets.token_bytes(16)
+        self._key = key or secrets.token_bytes(16)
         self._kept: dict[str, bytes] = {}
         """Handle → what tells its body from others."""
 
@@ -97,12 +105,12 @@ class StateStore:
     """One private file a body, for an hour after it was last kept."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or state_folder() / "context"
+        self._folder = folder or state_folder() / FOLDER
         self._key: bytes | None = None
 
     def keep(self, call_id: str, body: bytes, *, is_text: bool = False) -> str:
         if self._key is None:
-            self._key = self._secret()
+            self._key = own_secret(self._folder)
             self.sweep()
         content = b"%b%b" % (b"T" if is_text else b"J", body)
         for handle in _handles(self._key, call_id, body):
@@ -153,21 +161,22 @@ class StateStore:
         results.save_bytes(content[1:], "text" if content[:1] == b"T" else None, handle=handle)
         return results
 
-    def _secret(self) -> bytes:
-        """What makes handles unguessable, made once for this user."""
-        path = self._folder / _SECRET
-        try:
-            found = read_own(path, 1024)
-            if len(found) >= 16:
-                return found[:64]
-        except OSError:
-            pass
-        made = secrets.token_bytes(32)
-        replace_own(path, made)
-        return made
+
+def own_secret(folder: Path | None = None) -> bytes:
+    """What makes handles unguessable, made once for this user. Raises OSError."""
+    path = (folder or state_folder() / FOLDER) / _SECRET
+    try:
+        found = read_own(path, 1024)
+        if len(found) >= 16:
+            return found[:64]
+    except OSError:
+        pass
+    made = secrets.token_bytes(32)
+    replace_own(path, made)
+    return made
 
 
-def fetch_rows(store: Store, arguments: Any) -> str:
+def fetch_rows(store: Rows, arguments: Any) -> str:
     """Answer a call of `fetch_rows`: rows as JSON, or `{"error": …}` for the model; never raises for arguments."""
     given = arguments if isinstance(arguments, dict) else {}
     handle = given.get("handle")

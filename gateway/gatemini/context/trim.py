@@ -110,18 +110,25 @@ def _pending(messages: Sequence[Message]) -> int:
 
 
 def units(messages: Sequence[Message]) -> list[list[int]]:
-    """Group the indices of messages that are kept or dropped as one: a message with calls and the results after it.
+    """Group the indices of messages that are kept or dropped as one: a message with calls, to the last of their results.
 
-    System messages are in no group.
+    System messages are in no group. A user may speak before all results are there.
     """
     found: list[list[int]] = []
+    called: dict[str, int] = {}
     for index, message in enumerate(messages):
         if message.role == "system":
             continue
         if message.role == "tool" and found:
+            ids = (result.call_id for result in message.results)
+            first = min((called[each] for each in ids if each in called), default=index)
+            while len(found) > 1 and found[-1][0] > first:
+                last = found.pop()
+                found[-1] += last
             found[-1].append(index)
         else:
             found.append([index])
+        called.update({call.call_id: index for call in message.calls if call.call_id is not None})
     return found
 
 
@@ -136,7 +143,7 @@ def _dropped(request: Request, old: Sequence[_Old], room: int, mark: int) -> int
     user_first = request.format != "openai"
     for unit in units(request.messages):
         ours = [index for index in unit if index in sizes]
-        if not ours:
+        if len(ours) < len(unit):  # it ends in the recent part
             break
         if total <= room and not (user_first and request.messages[unit[0]].role != "user"):
             break

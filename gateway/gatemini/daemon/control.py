@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from gatemini import __version__
-from gatemini.daemon import console
+from gatemini.daemon import console, llm_proxies
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.terminal.catalog import CATALOG
 from gatemini.daemon.terminal.commands import send_answer
@@ -42,6 +42,8 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
             answer = await catalog(daemon, command, hello.arguments)
         case "level":
             answer = set_level(daemon, hello.arguments)
+        case llm_proxies.COMMAND:
+            answer = await daemon.llm_proxies.answer(hello.arguments)
         case console.LIST | console.DECIDE:
             answer = await _approvals(daemon, hello)
         case other:

@@ -24,6 +24,8 @@ class Hello(BaseModel):
     pid: int = 0
     cwd: str = Field(default="", max_length=4096)
     token: str = Field(default="", max_length=100, pattern=r"^[0-9A-Za-z_-]*$")
+    returns: bool = False
+    """Whether an earlier daemon has served this session."""
     environ: dict[str, str] = Field(default_factory=dict, repr=False)
     control: str = ""
     arguments: dict[str, Any] = Field(default_factory=dict)

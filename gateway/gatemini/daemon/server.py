@@ -25,6 +25,7 @@ from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control, config_current
 from gatemini.daemon.hello import Hello, Variables
 from gatemini.daemon.listener import Listener, LockLost
+from gatemini.daemon.llm_proxies import LlmProxies
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions.sessions import Sessions
 from gatemini.daemon.socket_streams import HELLO_SECONDS, read_greeting
@@ -90,6 +91,7 @@ class Daemon:
         self.variables = Variables()
         self.connections: list[Connection] = []
         self.turns = Turns()
+        self.llm_proxies = LlmProxies()
         self.outdated = ""
         """The version that is installed, where it is not the running one."""
         self.restarting = False

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from gatemini.discovery.types.identifiers import is_plain_name, spoken
-from gatemini.explain.error_facts import ErrorFacts, HintContext
+from gatemini.explain.error_facts import SEARCHED, ErrorFacts, HintContext
 from gatemini.explain.name_hints import spelled_tool
 from gatemini.text.escape import visible
 from gatemini.text.shorten import CLOSEST, closest, listed, shorten
@@ -14,6 +14,7 @@ from gatemini.text.shorten import CLOSEST, closest, listed, shorten
 SHOWN_STDERR: Final = 300
 """Characters of a backend's last stderr line in a hint."""
 
+_CHECKED = re.compile(r"\.isError\b")
 SHOWN_MEANT: Final = 600
 """Characters of the tools that may have been meant, with their arguments."""
 
@@ -90,6 +91,8 @@ def tool_failed(error: ErrorFacts, context: HintContext) -> str | None:
         )
     if error.name == "ToolError" and _KEYS.search(error.message):
         return f"get_required_keys_for_tool {spoken(error.tool)} names the keys this backend needs and which are missing"
+    if error.name == "ToolError" and _CHECKED.search(error.source[:SEARCHED]):
+        return "a call that fails throws, its result has no isError: write `try { … } catch (e) { … e.message … }`"
     return None
 
 

@@ -102,8 +102,8 @@ class HintContext:
     """The JSON text of a tool's last result."""
     results: Callable[[str, str], Sequence[str] | None] = lambda _backend, _tool: None
     """The JSON texts of all its results; None where one is not kept."""
-    declared: Callable[[str, str], Collection[str]] = lambda _backend, _tool: ()
-    """The members that its output schema names."""
+    declared: Callable[[str, str], Mapping[str, Collection[str] | None]] = lambda _backend, _tool: {}
+    """The members that its output schema names, each with the texts it can be; None where it can be anything else."""
     program: ProgramFacts = field(default_factory=ProgramFacts)
     disabled: Mapping[str, str] = field(default_factory=dict)
     """The configured backends that do not run, each with the reason."""

@@ -70,6 +70,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     name_hints.parameters_of_main,
     name_hints.shadowed,
     name_hints.unknown_name,
+    promise_hints.combined_object,
     promise_hints.several_promises,
     promise_hints.promise_taken_for_its_value,
     value_hints.parsed_twice,

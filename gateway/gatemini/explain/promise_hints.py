@@ -24,6 +24,7 @@ _ASYNC_MAP = re.compile(
 )
 _THEN = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=\s*[\w$]+\.[\w$]+\([^;\n]{0,300}\)\s{0,20}\.then\(")
 _COMBINED = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=\s*(Promise\.(?:all|allSettled|any|race))\(")
+_ITEMS_READ = re.compile(r"\.reduce\(|\bfor\s*\([^()]{1,80}\sof\s")
 _QUOTED_CODE = re.compile(r"""\s*("(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*;?\s*""", re.DOTALL)
 
 
@@ -35,6 +36,14 @@ def promise_taken_for_its_value(error: ErrorFacts, context: HintContext) -> str 
         or _await_of_too_much(error.source_line, context)
         or _variable_without_await(error)
     )
+
+
+def combined_object(error: ErrorFacts, context: HintContext) -> str | None:
+    """`Promise.all({ a: …, b: … })`."""
+    found = re.search(r"\bPromise\.(all|allSettled|any|race)\(\s*\{", error.source_line)
+    if found is None or "not iterable" not in error.message:
+        return None
+    return f"Promise.{found[1]} takes one array: write `const [a, b] = await Promise.{found[1]}([…, …])`"
 
 
 def several_promises(error: ErrorFacts, context: HintContext) -> str | None:
@@ -107,7 +116,11 @@ def promise_notes(program: ProgramFacts, text: str, *, left_open: bool) -> list[
             f".{found[2]} (line {place(code, found.start(2))[0]}) does not wait for an async function: use "
             "`for (const x of xs)` with await, or `await Promise.all(xs.map(async (x) => …))`"
         )
-    if "Promise.allSettled(" in code and "[null" in text and not re.search(r"\bvalue\b", code):
+    if (
+        "Promise.allSettled(" in code
+        and ("[null" in text or (text == "null" and _ITEMS_READ.search(code)))
+        and not re.search(r"\b(?:value|reason)\b", code)
+    ):
         notes.append("Promise.allSettled gives {status, value} or {status, reason} for each: read .value")
     later = _THEN.search(code) if left_open else None
     if later and not re.search(rf"\bawait[^;\n]*(?<![\w$]){re.escape(later[1])}(?![\w$])", code):

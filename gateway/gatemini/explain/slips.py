@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 import orjson
 
 from gatemini.explain.error_facts import SEARCHED, HintContext, ProgramFacts
+from gatemini.explain.results.call_values import PATH, find, how_to_read
 from gatemini.explain.results.missing_members import OF_TEXT
 from gatemini.explain.source_lines import place
 from gatemini.explain.value_hints import tool_not_called
@@ -36,8 +37,10 @@ _ASSIGNED = re.compile(
     r"\.(filter|find|findLast|findIndex|some|every)\(\s*\(?\s*[\w$]+\s*\)?\s*=>\s*([\w$.]{1,80})\s*=(?![=>])"
 )
 _SETTLED = re.compile(r"\.status\s*[!=]==?\s*[\"'`](?!fulfilled|rejected)(\w{1,20})[\"'`]")
+_AS_TEXT = re.compile(rf"\$\{{\s*({PATH})\s*\}}|\bString\(\s*({PATH})\s*\)")
 _OF_EMPTY = re.compile(r"\bMath\.(?:max|min)\(\s*\.\.\.|/\s*[\w$.]{1,80}\.length\b")
 _EMPTY_CATCH = re.compile(r"\bcatch\s*(?:\([^()]{0,80}\)\s*)?\{\s*\}")
+_FAILED: Final = "error: "
 _GIVES = re.compile(r"\b(?:return|throw)\b")
 
 
@@ -53,7 +56,8 @@ def slips(program: ProgramFacts, text: str, context: HintContext) -> list[str]:
                 *_sorted_as_text(code, text),
                 *_tools(code, context),
                 *_wrong_conditions(code),
-                *_objects_and_empty_lists(code, text),
+                *(as_text := list(_objects_as_text(code, context))),
+                *_objects_and_empty_lists(code, "" if as_text else text),
             ]
         )
     )
@@ -127,10 +131,27 @@ def _wrong_conditions(code: str) -> Iterator[str]:
         yield f'the status of a settled promise is "fulfilled" or "rejected", never "{settled[1]}" (line {line})'
 
 
+def _objects_as_text(code: str, context: HintContext) -> Iterator[str]:
+    """Note a result that is an object and is written as text, `${page}` or `String(page)`."""
+    for found in islice(_AS_TEXT.finditer(code), MOST_LOOKED_AT):
+        path = found[1] or found[2]
+        given = find(path, code, context)
+        if given is None or given.rest or not isinstance(given.value, dict) or not given.value:
+            continue
+        line, how = place(code, found.start())[0], how_to_read(given)
+        yield (
+            f'`{found[0]}` (line {line}) writes an object as "[object Object]": {given}'
+            + (f": {how}" if how else f"; take a member of it, or write JSON.stringify({path})")
+        )
+
+
 def _objects_and_empty_lists(code: str, text: str) -> Iterator[str]:
     """Note objects that were written as text, and numbers calculated from an empty list."""
     if "[object Object]" in text[:MOST_VALUE]:
-        yield 'the value holds "[object Object]": an object was written as text; write JSON.stringify(…) around it'
+        yield (
+            'the value holds "[object Object]": an object was written as text; take a member of it, or write '
+            "JSON.stringify(…) around it"
+        )
     if "null" not in text[:MOST_VALUE]:
         return
     if empty := _OF_EMPTY.search(code):
@@ -138,12 +159,35 @@ def _objects_and_empty_lists(code: str, text: str) -> Iterator[str]:
         yield f"`{empty[0]}…` (line {line}) gives no finite number where the list is empty, which became null"
 
 
-def swallowed(code: str, failed: Sequence[tuple[str, str]]) -> list[str]:
-    """Note failed calls, (tool, error) each, if the code has an empty `catch`."""
+class Failed(Protocol):
+    """A failed call; `sent` says whether it left the gateway."""
+
+    tool: str
+    outcome: str | None
+    sent: bool
+
+
+def swallowed(code: str, failed: Sequence[Failed], said: str) -> list[str]:
+    """Note failed calls if the code has an empty `catch`; and, however it went on, calls that were never sent and that
+    are not in what it `said`: a wrong name or argument is no answer of the tool.
+    """
+    unsent = [
+        call
+        for call in failed
+        if not call.sent
+        and str(call.outcome).startswith(_FAILED)
+        and call.tool.rpartition(".")[2] not in said
+    ]
+    if unsent:
+        return [f"the code went on without {_first(unsent)}"]
     if not failed or _EMPTY_CATCH.search(code[:SEARCHED]) is None:
         return []
-    tool, error = failed[0]
+    return [f"an empty catch took the error of {_first(failed)}"]
+
+
+def _first(failed: Sequence[Failed]) -> str:
     more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-    return [
-        f"an empty catch took the error of {tool}: {shorten(one_line(error.removeprefix('error: ')), 160)}{more}"
-    ]
+    error = one_line(str(failed[0].outcome).removeprefix(_FAILED)).removeprefix(
+        f"{failed[0].tool} was not called: "
+    )
+    return f"{failed[0].tool}: {shorten(error, 160)}{more}"

@@ -102,9 +102,16 @@ def nothing_returned(program: ProgramFacts, context: HintContext | None = None, 
 def tool_not_called(path: str, source: str, context: HintContext) -> str | None:
     """`const r = await demo.echo;`: the tool itself, where its result was meant."""
     root = re.split(r"[.\[(?]", path)[0]
-    declared = rf"\b(?:const|let|var)\s+{re.escape(root)}\s*=\s*(?:await\s+)?([\w$]+)\.([\w$]+)\s*(?:;|\n|$)"
-    found = re.search(declared, source[:SEARCHED])
-    if found is None or found[1] not in context.backends:
+    declared = rf"\b(?:const|let|var)\s+{re.escape(root)}\s*=\s*"
+    tool = r"([\w$]+)\.([\w$]+)\s*"
+    found = re.search(
+        rf"{declared}(?:await\s+)?{tool}(?:;|\n|$)|{declared}\(\s*await\s+{tool}\)", source[:SEARCHED]
+    )
+    if found is None:
+        return None
+    if found[3] in context.backends:
+        return f"{found[3]}.{found[4]} is the tool itself: call it, `(await {found[3]}.{found[4]}({{…}}))`"
+    if found[1] not in context.backends:
         return None
     called = f"{found[1]}.{found[2]}"
     return f"{root} is the tool {called} itself: call it, `await {called}({{…}})`"
@@ -354,7 +361,9 @@ def _of_reads(error: ErrorFacts, context: HintContext, after: int) -> Found | No
     """What is called, looped over or taken apart at the error's place, or up to `after` columns behind it."""
     if error.line is None or error.column is None:
         return None
-    got = value_at(error.line, (error.column, error.column + after), context)
+    spread = error.source_line.rfind("...", 0, error.at) if after else -1
+    begin = error.column if spread < 0 else error.column - error.at + spread
+    got = value_at(error.line, (begin, error.column + after), context)
     if got is None:
         return None
     path = got[0] if _PATH.fullmatch(got[0]) or re.fullmatch(r"\(await [^\n]*\)", got[0]) else THE_RESULT

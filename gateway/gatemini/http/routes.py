@@ -23,6 +23,7 @@ from gatemini.http.network.guard import Guard
 PATH = "/mcp"
 PROBES = ("/healthz", "/readyz")
 """Paths that balancers request by address, so that any host is allowed; the answers reveal nothing about the gateway."""
+CLOSE = (b"connection", b"close")
 BROWSER_HEADERS = ["authorization", "content-type", "mcp-protocol-version", "mcp-session-id", "last-event-id"]
 
 
@@ -82,13 +83,15 @@ class Checked:
             return
         headers = Headers(scope=scope)
         for status, why in (
+            (400, self._guard.framing(headers)),
             (403, self._guard.peer(scope["client"][0] if scope.get("client") else None)),
             (421, self._guard.host(headers)),
             (403, self._guard.origin(headers)),
         ):
             if why:
-                await send_json(
-                    send, status, json.dumps({"error": "forbidden", "error_description": why}).encode()
-                )
+                error = "invalid_request" if status == 400 else "forbidden"
+                body = json.dumps({"error": error, "error_description": why}).encode()
+                # Whatever else such a connection sends may have been written by somebody else.
+                await send_json(send, status, body, *([CLOSE] if status == 400 else []))
                 return
         await self._app(scope, receive, send)

@@ -18,13 +18,14 @@ from starlette.requests import Request
 from gatemini import __version__
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
+from gatemini.config.model.values.hosts import is_loopback
 from gatemini.daemon.control import app_facts, process_facts
 from gatemini.http.auth.challenge import metadata
 from gatemini.http.auth.login import Logins
 from gatemini.http.auth.revocations import Revocations
 from gatemini.http.endpoint import Endpoint
 from gatemini.http.network.connections import BoundedConnection
-from gatemini.http.network.guard import Guard, is_loopback
+from gatemini.http.network.guard import Guard
 from gatemini.http.network.tls import Tls
 from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.routes import PATH, http_app

@@ -121,10 +121,7 @@ def format_of(request: Any) -> Format | None:
     """The format of a request that is worked on; None for those that pass untouched."""
     if request.method != "POST":
         return None
-    found = next((format for pattern, format in _PATHS if pattern.fullmatch(request.path)), None)
-    # Without server-sent events Gemini streams one JSON array.
-    streamed = request.path.endswith(":streamGenerateContent")
-    return None if streamed and b"alt=sse" not in request.query.split(b"&") else found
+    return next((format for pattern, format in _PATHS if pattern.fullmatch(request.path)), None)
 
 
 def _is_below(path: str) -> bool:

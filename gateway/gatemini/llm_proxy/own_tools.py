@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gatemini.context import Fallback, Request, Session, ToolFilter, fetch_rows
+from gatemini.llm_proxy.daemon_link import DaemonLink, SharedStore
 from gatemini.llm_proxy.wire.answer import ModelCall
 from gatemini.output.json.json_text import dump
 from gatemini.text.shorten import shorten
@@ -26,6 +27,7 @@ class OwnTools:
     filter: ToolFilter | None
     search: str | None
     fetch: str | None
+    link: DaemonLink
     fallbacks: list[Fallback] = field(default_factory=list)
     _searches: int = 0
     _fetches: int = 0
@@ -41,7 +43,7 @@ class OwnTools:
             return self.filter.may_repeat(self._searches)
         return self._fetches < MOST_FETCHES
 
-    def answer(self, calls: Sequence[ModelCall]) -> list[str]:
+    async def answer(self, calls: Sequence[ModelCall]) -> list[str]:
         """The results of all calls of one answer; calls of other tools were not run."""
         searches = [call for call in calls if call.name == self.search]
         self._searches += bool(searches)
@@ -53,15 +55,23 @@ class OwnTools:
                 texts.append(next(wanted))
             elif call.name == self.fetch:
                 self._tried.append(f"rows of {_text(call, 'handle') or 'no handle'}")
-                texts.append(fetch_rows(self.session.store, call.arguments))
+                texts.append(await self._rows(call))
             else:
                 texts.append(NOT_RUN)
         return texts
 
+    async def _rows(self, call: ModelCall) -> str:
+        store = self.session.store
+        if isinstance(store, SharedStore) and not store.has(_text(call, "handle")):
+            kept = await self.link.rows(store.session, call.arguments)
+            if kept is not None:
+                return kept
+        return fetch_rows(store, call.arguments)
+
     def give_up(self, calls: Sequence[ModelCall]) -> str:
         """What the client reads in the place of calls that are not answered any more."""
         self._find([call for call in calls if call.name == self.search])
-        tried = "; ".join(self._tried)
+        tried = "; ".join(dict.fromkeys(self._tried))
         return f"[gatemini: the model went on to ask for tools or rows and was not given more. Asked for: {tried}]"
 
     def _find(self, searches: Sequence[ModelCall]) -> list[str]:

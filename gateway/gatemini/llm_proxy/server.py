@@ -15,11 +15,13 @@ from gatemini.config.model.context import ContextConfig, ToolsConfig
 from gatemini.context import Predictor, Steps
 from gatemini.errors import ConfigError
 from gatemini.llm_proxy.app import ProxyApp
+from gatemini.llm_proxy.daemon_link import DaemonLink
 from gatemini.llm_proxy.exchange import Exchange
 from gatemini.llm_proxy.meaning import MeaningOfTools
 from gatemini.llm_proxy.predicting import Predicting
 from gatemini.llm_proxy.totals import Totals, TotalsFile
 from gatemini.llm_proxy.upstream import Upstream
+from gatemini.proxy.places import Place
 
 LOOPBACK = {"127.0.0.1": socket.AF_INET, "localhost": socket.AF_INET, "::1": socket.AF_INET6}
 BACKLOG = 512
@@ -38,10 +40,14 @@ def serve(
     model: str,
     announce: Callable[[str], None],
     predictor: Predictor | None = None,
+    daemon: Place | None = None,
 ) -> None:
-    """Serve until a signal ends the process; `announce` gets the line with the address."""
+    """Serve until a signal ends the process; `announce` gets the line with the address.
+
+    A daemon that runs at its place keeps handles and totals.
+    """
     opened = listening(listen)
-    anyio.run(_serve, upstream_url, opened, config, model, announce, predictor)
+    anyio.run(_serve, upstream_url, opened, config, model, announce, predictor, daemon)
 
 
 async def _serve(
@@ -51,6 +57,7 @@ async def _serve(
     model: str,
     announce: Callable[[str], None],
     predictor: Predictor | None,
+    daemon: Place | None,
 ) -> None:
     upstream = Upstream(upstream_url)
     totals = Totals(upstream.shown)
@@ -71,17 +78,26 @@ async def _serve(
             await upstream.close()
             file.write(ended=True)
 
-        async def write() -> None:
-            while True:
-                await anyio.sleep(WRITE_SECONDS)
-                file.write()
-
         def start() -> None:  # not before, since the server has to handle signals by then
             announce(json.dumps({"address": address_of(opened), "upstream": upstream.shown}))
 
-        server = _server(ProxyApp(upstream, Exchange(steps, predicting, upstream, totals), start, stop))
-        tasks.start_soon(write)
+        link = DaemonLink(daemon, tasks)
+        exchange = Exchange(steps, predicting, upstream, totals, link)
+        server = _server(ProxyApp(upstream, exchange, start, stop))
+        tasks.start_soon(_keep_totals, totals, file, link)
         await server.serve(sockets=[opened])
+
+
+async def _keep_totals(totals: Totals, file: TotalsFile, link: DaemonLink) -> None:
+    """Give the totals to the daemon when they have changed, or write them to the file where none runs."""
+    given: tuple[Any, int | None] | None = None
+    while True:
+        await anyio.sleep(WRITE_SECONDS)
+        state = totals.version, link.run_of_daemon
+        if state != given and await link.count(totals.account(ended=False).model_dump()):
+            given = state
+        if state != given:
+            file.write()
 
 
 def _server(app: Any) -> uvicorn.Server:

@@ -93,14 +93,26 @@ def _levels(middle: Sequence[str], first: int) -> Iterator[str]:
 def _headings(middle: Sequence[str], first: int) -> Iterator[str]:
     """Yield headings, and of a diff each file with the number of lines that it adds and removes."""
     at = [number for number, line in enumerate(middle) if _HEADING.match(line)]
+    files = () if any(line.startswith("diff --git ") for line in middle) else _files(middle)
+    at = sorted({*at, *files})
     for number, end in zip(at[:MOST_HEADINGS], [*at[1:], len(middle)], strict=False):
         line = _shown(first + number, middle[number])
-        if middle[number].startswith("diff --git "):
+        if number in files or middle[number].startswith("diff --git "):
             changes = Counter(text[0] for text in middle[number + 1 : end] if _CHANGE.match(text))
             line += f" (+{changes['+']} -{changes['-']})"
         yield line
     if len(at) > MOST_HEADINGS:
         yield f"  … {len(at) - MOST_HEADINGS} more headings"
+
+
+def _files(middle: Sequence[str]) -> set[int]:
+    """Return the lines that name the files of a diff without `diff --git`: `+++ b/new.py`, `--- a/deleted.py`."""
+    pairs = (number for number in range(1, len(middle)) if middle[number].startswith("+++ "))
+    return {
+        number - 1 if middle[number].startswith("+++ /dev/null") else number
+        for number in pairs
+        if middle[number - 1].startswith("--- ")
+    }
 
 
 def _json(middle: Sequence[str], first: int) -> Iterator[str]:

@@ -12,5 +12,30 @@ def canonical(value: Any) -> bytes:
     """Return the text: keys sorted, no blanks."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # integers beyond 64 bits and lone surrogates, which orjson refuses
-        return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+    except TypeError:  # integers beyond 64 bits, lone surrogates, and depth, which orjson refuses
+        return _written(value)
+
+
+def _written(value: Any) -> bytes:
+    """Return the text of a value of any depth, where a function that calls itself ends at some thousand levels."""
+    texts: list[str] = []
+    left: list[Any] = [(value,)]  # values in tuples, and texts between them
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            texts.append(one)
+            continue
+        (inner,) = one
+        if isinstance(inner, dict):
+            parts = [part for key in sorted(inner) for part in (f",{json.dumps(key)}:", (inner[key],))]
+            left += reversed(["{", *_without_comma(parts), "}"])
+        elif isinstance(inner, list | tuple):
+            parts = [part for each in inner for part in (",", (each,))]
+            left += reversed(["[", *_without_comma(parts), "]"])
+        else:
+            texts.append(json.dumps(inner))
+    return "".join(texts).encode()
+
+
+def _without_comma(parts: list[Any]) -> list[Any]:
+    return [parts[0][1:], *parts[1:]] if parts else parts

@@ -29,13 +29,16 @@ from gatemini.policy.pins.pins import RULE as PIN
 from gatemini.policy.pins.pins import Pins
 from gatemini.policy.principal import Principal
 from gatemini.policy.reach import Reach
-from gatemini.policy.rules.hints import HARMLESS
+from gatemini.policy.rules.hints import HARMLESS, UNKNOWN
 from gatemini.policy.rules.rules import NOTHING_KNOWN, Rules
 from gatemini.policy.visibility import Listing, Listings, reading_of
 from gatemini.registry import Registry
 from gatemini.state.memory import MemoryStore
 
 logger = logging.getLogger(__name__)
+
+REGISTERING = "register_manual"
+"""The tool as which records and refusals name the registration of a backend."""
 
 
 @dataclass(slots=True)
@@ -164,7 +167,7 @@ class Door:
         refusal = self._grant(facts) or self._pins(facts)
         hints = facts.hints if listed is None else self.rules.hints.of(listed)
         renewed = admission is None or admission.revision != self.revision
-        if refusal is None and (renewed or hints != facts.hints):
+        if refusal is None and (renewed or (hints is not facts.hints and hints != facts.hints)):
             facts = replace(facts, hints=hints)
             refusal = self._decided_otherwise(facts, "" if admission is None else admission.rule, renewed)
         if refusal is not None:
@@ -194,6 +197,22 @@ class Door:
         labels = self.flow.settle(admission.facts)
         if self.audit is not None:
             self.audit.outcome(admission.seq or 0, admission.facts, end, labels=labels)
+
+    def read_before_registration(self, who: Principal, session: str) -> tuple[str, ...]:
+        """Return what the session has read, in sentences, if the guard asks before it may register a backend.
+
+        Raises PolicyDenied where the guard denies it: the address or arguments of a backend can carry out what was read.
+        """
+        facts = CallFacts("", REGISTERING, REGISTERING, {}, (), UNKNOWN, who, session, at=time.time())
+        objection = self.flow.objection(facts)
+        if objection is None:
+            return ()
+        if objection.action == "deny":
+            raise self._refused(facts, objection)
+        if objection.action == "allow":
+            self._warned(facts, objection)
+            return ()
+        return self.flow.held(session).sentences()
 
     def foresee(self, facts: CallFacts) -> None:
         """Raise PolicyDenied for a call of a dry run that would be denied; nothing is asked or counted."""

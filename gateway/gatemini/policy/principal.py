@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,6 +48,14 @@ class Principal:
     """The session in which it finds what was registered there; "" where sessions share all backends."""
     claims: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The checked claims of its token, for expressions of rules."""
+
+    @property
+    def user(self) -> tuple[str, str] | None:
+        """The issuer and the subject of the token with which it has logged in; None for the user of this process."""
+        if not self.id.startswith("["):
+            return None
+        issuer, subject, _ = json.loads(self.id)
+        return issuer, subject
 
 
 def _user() -> str:

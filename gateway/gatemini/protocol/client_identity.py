@@ -21,6 +21,9 @@ from gatemini.protocol.surface import Surface
 INITIALIZED_SECONDS = 10.0
 """How long a request outside of any call waits for the client to finish its handshake."""
 
+MOST_NAME = 200
+"""Characters of a client's name that are kept: each record of the audit log has it."""
+
 Context = ServerRequestContext[Any, Any]
 
 
@@ -61,7 +64,7 @@ class Acquaintance:
         session = self._surface.session
         if session.client is None or session.shared:
             # Of several clients each request is answered within the limits of its own.
-            session.client = name
+            session.client = None if name is None else name[:MOST_NAME]
         if capabilities is None or capabilities == self._seen:
             return
         self._seen = capabilities

@@ -6,6 +6,7 @@ Every failure becomes a tool error (`isError: true`) whose text the model sees; 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,8 +127,9 @@ class MetaTools:
             return answer.result, answer.bytes_in
         if name == REGISTER_MANUAL:
             with recorded(self.chain.door, name, arguments, session):
+                read = await self._read_before(session)
                 return _json_result(
-                    await self.registration.register(arguments, client.caller, session.who)
+                    await self.registration.register(arguments, client.caller, session.who, read)
                 ), 0
         if name == DEREGISTER_MANUAL:
             with recorded(self.chain.door, name, arguments, session):
@@ -136,6 +138,13 @@ class MetaTools:
             f"there is no tool '{shorten(visible(name), 80)}' here",
             hint=f"the tools are {', '.join(META_TOOLS)}; backend tools are called inside call_tool_chain",
         )
+
+    async def _read_before(self, session: Session) -> Sequence[str]:
+        """Return what a person must know before the session registers a backend. Raises PolicyDenied."""
+        if session.results.replicas is not None:
+            await session.results.replicas.learn()
+        door = self.chain.door
+        return () if door is None else door.read_before_registration(session.who, session.id)
 
     async def discover(self, name: str, arguments: Any, room: int, who: Principal) -> Json:
         """Answer a discovery tool, with a note on backends whose tools are unknown. Raises GateminiError."""
@@ -205,4 +214,6 @@ def _cut(text: str, session: Session) -> str:
 def _caller_of(client: ChainClient, session: Session) -> Caller:
     """The caller that backends know: its session, and on whose behalf it calls."""
     who = session.who
-    return replace(client.caller, session=session.id, principal=who.id, is_remote=who.transport == "http")
+    return replace(
+        client.caller, session=session.id, principal=who.id, user=who.user, is_remote=who.transport == "http"
+    )

@@ -198,7 +198,9 @@ class Proxy(Wire):
         self.sock, self.greeted, self.holding, self.held = sock, False, False, False
         self.wanted = False
         hello: Message = {"gatemini": 1, "version": __version__, "pid": os.getpid(), "cwd": os.getcwd()}
-        lines = [written({**hello, "token": self.token, "environ": dict(self.environ)})]
+        lines = [
+            written({**hello, "token": self.token, "returns": self.known, "environ": dict(self.environ)})
+        ]
         lines += self.repeated(self.base)
         self.first = bytearray(b"".join(line + b"\n" for line in lines))
         self.flush_up()

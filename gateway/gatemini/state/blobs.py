@@ -1,11 +1,12 @@
 """Large values of a shared store, as sealed files in a folder that all replicas mount; the store has a marker instead.
 
-A file is named after its key and is never renamed or touched, since mounts of object storage can do neither. It is
-deleted with its key, or by a sweep after the key has expired.
+A file is named after its key and its value, so that no two values share one, and is never renamed or touched, since mounts of
+object storage can do neither. It is deleted with its key, or by a sweep after the key has expired.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -38,39 +39,39 @@ class Blobs:
         self._sealer = sealer
 
     async def keep(self, name: str, value: bytes) -> bytes:
-        """Write a large value to its file; return what the store keeps. Raises StateUnavailable."""
-        if self.folder is None or len(value) <= INLINE_BYTES or (path := self._path(name)) is None:
+        """Write a large value to a new file; return what the store keeps. Raises StateUnavailable."""
+        if self.folder is None or len(value) <= INLINE_BYTES or len(quote(name, safe="")) > NAME_BYTES:
             return INLINE + value
-        await _in_thread(_write, path, self._sealer.seal(f"blob {name}", value))
-        return FILE
+        kept = FILE + secrets.token_hex(8).encode()
+        await _in_thread(_write, self._path(name, kept), self._sealer.seal(f"blob {name}", value))
+        return kept
 
     async def whole(self, name: str, kept: bytes | None) -> bytes | None:
         """Return the value of what the store has; None where its file is gone. Raises StateUnavailable."""
         if kept is None or kept.startswith(INLINE):
             return kept and kept[1:]
-        path = self._path(name)
-        sealed = await _in_thread(_read, path) if path is not None else None
+        sealed = await _in_thread(_read, self._path(name, kept)) if self.folder is not None else None
         return None if sealed is None else self._sealer.unseal(f"blob {name}", sealed)
 
-    async def drop(self, names: Sequence[str]) -> None:
-        """Delete the files of values that are gone from the store."""
-        paths = [path for name in names if (path := self._path(name)) is not None]
-        if paths:
-            await _in_thread(_unlink, paths)
+    async def drop(self, name: str, kept: bytes | None) -> None:
+        """Delete the file of a value that the store had under this name."""
+        if self.folder is not None and kept is not None and kept.startswith(FILE):
+            await _in_thread(_unlink, self._path(name, kept))
 
-    async def sweep(self, exist: Callable[[Sequence[str]], Awaitable[Sequence[int]]]) -> None:
-        """Delete the files of keys that have expired; `exist` returns 0 for each name that the store does not have."""
+    async def sweep(self, read: Callable[[Sequence[str]], Awaitable[Sequence[bytes | None]]]) -> None:
+        """Delete the files of values that have expired or were replaced; `read` returns what the store has of names."""
         if self.folder is None:
             return
-        names = await _in_thread(_old, self.folder)
-        if names:
-            known = await exist(names)
-            await self.drop([name for name, exists in zip(names, known, strict=True) if not exists])
+        found = await _in_thread(_old, self.folder)
+        if found:
+            kept = await read([name for name, _ in found])
+            for (name, file), value in zip(found, kept, strict=True):
+                if file != value:
+                    await self.drop(name, file)
 
-    def _path(self, name: str) -> Path | None:
-        if self.folder is None or len(file := quote(name, safe="")) > NAME_BYTES:
-            return None
-        return self.folder / file
+    def _path(self, name: str, kept: bytes) -> Path:
+        assert self.folder is not None  # noqa: S101 - the callers have checked it
+        return self.folder / f"{quote(name, safe='')}{kept.decode()}"
 
 
 async def _in_thread(function: Callable[[*Given], T], *args: *Given) -> T:
@@ -81,7 +82,6 @@ async def _in_thread(function: Callable[[*Given], T], *args: *Given) -> T:
 
 
 def _write(path: Path, data: bytes) -> None:
-    path.unlink(missing_ok=True)
     path.write_bytes(data)
 
 
@@ -92,13 +92,16 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _unlink(paths: Sequence[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
+def _unlink(path: Path) -> None:
+    path.unlink(missing_ok=True)
 
 
-def _old(folder: Path) -> list[str]:
+def _old(folder: Path) -> list[tuple[str, bytes]]:
+    """Return names and what the store keeps for them, of all files that are not young."""
     before = time.time() - YOUNG_SECONDS
-    return [
-        unquote(path.name) for path in folder.iterdir() if path.is_file() and path.stat().st_mtime < before
+    parts = [
+        path.name.partition(FILE.decode())
+        for path in folder.iterdir()
+        if path.is_file() and path.stat().st_mtime < before
     ]
+    return [(unquote(name), (mark + file).encode()) for name, mark, file in parts]

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
-from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from gatemini.errors import StateUnavailable
 from gatemini.state import scripts
 from gatemini.state.blobs import INLINE, SWEEP_SECONDS, Blobs
-from gatemini.state.redis_bus import FAILED, RECONNECT_SECONDS, Bus
+from gatemini.state.redis_bus import RECONNECT_SECONDS, Bus
+from gatemini.state.redis_commands import FAILED, OPERATION_SECONDS, Commands
+from gatemini.state.scripts import Script
 from gatemini.state.sealing import Sealer
 from gatemini.state.store import STREAM_MESSAGES
 
-OPERATION_SECONDS = 2.0
-"""How long one operation may take, with the wait for a connection."""
-CONNECTIONS = 32
-"""Connections for operations; more operations at once wait for one."""
+PATIENCE_SECONDS = 1.0
+"""How long operations wait for a server that cannot be reached, as while it restarts, before they fail at once."""
 READERS = 1000
 """Streams that are read at once; each has a connection."""
 BLOCK_SECONDS = 5.0
@@ -44,37 +44,26 @@ class RedisStore:
             "client_name": "gatemini",
             "protocol": 2,
         }
-        pool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=CONNECTIONS,
-            timeout=OPERATION_SECONDS,
-            socket_timeout=OPERATION_SECONDS,
-            **limits,
-        )
         waiting = ConnectionPool.from_url(
             url, max_connections=READERS, socket_timeout=BLOCK_SECONDS + OPERATION_SECONDS, **limits
         )
         self.problem: str | None = None
         """Set by the bus. While there is one, operations fail at once instead of after `OPERATION_SECONDS`."""
+        self._lost_since: float | None = -math.inf
+        """When the server could not be reached any more; None while it can be."""
         self._id = secrets.token_hex(8)
-        self._client, self._waiting = Redis.from_pool(pool), Redis.from_pool(waiting)
+        self._waiting = Redis.from_pool(waiting)
+        self._commands = Commands(ConnectionPool.from_url(url, socket_timeout=None, **limits))
         self._prefix, self._sealer = prefix, Sealer(keys)
         self._blobs = Blobs(blobs, self._sealer)
         self._bus = Bus(self._waiting, prefix, self._sealer.unseal, self._reached)
-        script = self._client.register_script
-        self._append, self._add, self._count = (
-            script(scripts.APPEND),
-            script(scripts.ADD),
-            script(scripts.COUNT),
-        )
-        self._admit, self._lease = script(scripts.ADMIT), script(scripts.LEASE)
-        self._release, self._send = script(scripts.RELEASE), script(scripts.SEND)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[RedisStore]:
         """Stay connected for the length of the context, also to a server that can only be reached later."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._bus.run)
+            tasks.start_soon(self._commands.run)
             with anyio.move_on_after(OPERATION_SECONDS):
                 await self._bus.tried.wait()
             if self._blobs.folder is not None:
@@ -84,7 +73,6 @@ class RedisStore:
             finally:
                 tasks.cancel_scope.cancel()
                 with anyio.move_on_after(OPERATION_SECONDS, shield=True):
-                    await self._client.aclose(close_connection_pool=True)
                     await self._waiting.aclose(close_connection_pool=True)
 
     async def _sweep_blobs(self) -> None:
@@ -92,82 +80,90 @@ class RedisStore:
         while True:
             with suppress(StateUnavailable):
                 if await self.lease("lease:blobs", self._id, SWEEP_SECONDS / 2):
-                    await self._blobs.sweep(self._existing)
+                    await self._blobs.sweep(self._kept)
             await anyio.sleep(SWEEP_SECONDS)
 
-    async def _existing(self, names: Sequence[str]) -> list[int]:
-        async with self._client.pipeline(transaction=False) as batch:
-            for name in names:
-                batch.exists(name)
-            found: list[int] = await self._run(batch.execute)
-            return found
-
     def _reached(self, problem: str | None) -> None:
-        self.problem = None if problem is None else f"the state store cannot be reached: {problem}"
+        if problem is None:
+            self.problem = self._lost_since = None
+            return
+        now = anyio.current_time()
+        if self._lost_since is None:
+            self._lost_since = now
+        if now - self._lost_since >= PATIENCE_SECONDS:
+            self.problem = f"the state store cannot be reached: {problem}"
+            self._commands.fail(StateUnavailable(self.problem))
 
-    async def _run(self, operation: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
+    async def _do(self, command: str | Script, *arguments: Any, again: bool = True) -> Any:
+        """Execute one command, or a script on the key that is the first argument."""
         if self.problem is not None:
             raise StateUnavailable(self.problem)
         try:
-            with anyio.fail_after(OPERATION_SECONDS):
-                return await operation(*args, **options)
+            if isinstance(command, Script):
+                return await self._commands.script(command, *arguments, again=again)
+            return await self._commands.call(command, *arguments, again=again)
         except FAILED as error:
-            reason = str(error) or f"no answer within {OPERATION_SECONDS:g} s"
-            raise StateUnavailable(f"the state store cannot be reached: {reason}") from error
+            raise StateUnavailable(f"the state store cannot be reached: {error}") from error
 
     def _unsealed(self, name: str, values: Iterable[bytes]) -> list[bytes]:
         found = (self._sealer.unseal(name, value) for value in values)
         return [value for value in found if value is not None]
 
-    async def get(self, *keys: str) -> list[bytes | None]:
-        names = [self._prefix + key for key in keys]
-        values = await self._run(self._client.mget, names) if names else []
-        kept = [
+    async def _kept(self, names: Sequence[str]) -> list[bytes | None]:
+        """Return what the server has of names, in one exchange."""
+        values = await self._do("MGET", *names) if names else []
+        return [
             None if value is None else self._sealer.unseal(name, value)
             for name, value in zip(names, values, strict=True)
         ]
+
+    async def get(self, *keys: str) -> list[bytes | None]:
+        names = [self._prefix + key for key in keys]
+        kept = await self._kept(names)
         return [await self._blobs.whole(name, value) for name, value in zip(names, kept, strict=True)]
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         name = self._prefix + key
         sealed = self._sealer.seal(name, await self._blobs.keep(name, value))
-        await self._run(self._client.set, name, sealed, px=_ms(ttl))
+        await self._do("SET", name, sealed, "PX", _ms(ttl))
 
     async def put_new(self, key: str, value: bytes, ttl: float) -> bool:
         name = self._prefix + key
         sealed = self._sealer.seal(
             name, INLINE + value
         )  # a file would replace that of the value that is there already
-        return bool(await self._run(self._client.set, name, sealed, px=_ms(ttl), nx=True))
+        return bool(await self._do(scripts.PUT_NEW, name, _ms(ttl), sealed))
 
     async def take(self, key: str) -> bytes | None:
         name = self._prefix + key
-        value = await self._run(self._client.getdel, name)
-        found = None if value is None else await self._blobs.whole(name, self._sealer.unseal(name, value))
-        await self._blobs.drop([name])
+        value = await self._do("GETDEL", name, again=False)
+        kept = None if value is None else self._sealer.unseal(name, value)
+        found = await self._blobs.whole(name, kept)
+        await self._blobs.drop(name, kept)
         return found
 
     async def delete(self, *keys: str) -> None:
-        if keys:
-            names = [self._prefix + key for key in keys]
-            await self._run(self._client.delete, *names)
-            await self._blobs.drop(names)
+        names = [self._prefix + key for key in keys]
+        if self._blobs.folder is None:
+            if names:
+                await self._do("DEL", *names)
+            return
+        for name in names:
+            value = await self._do(scripts.REMOVE, name)
+            await self._blobs.drop(name, None if value is None else self._sealer.unseal(name, value))
 
     async def renew(self, ttl: float, *keys: str) -> None:
-        async with self._client.pipeline(transaction=False) as batch:
-            for key in keys:
-                batch.pexpire(self._prefix + key, _ms(ttl))
-            if keys:
-                await self._run(batch.execute)
+        for key in keys:
+            await self._do("PEXPIRE", self._prefix + key, _ms(ttl))
 
     async def append(self, key: str, values: Iterable[bytes], ttl: float) -> int:
         name = self._prefix + key
         sealed = [self._sealer.seal(name, value) for value in values]
-        return int(await self._run(self._append, [name], [_ms(ttl), *sealed]))
+        return int(await self._do(scripts.APPEND, name, _ms(ttl), *sealed))
 
     async def entries(self, key: str, start: int = 0) -> list[bytes]:
         name = self._prefix + key
-        kept = await self._run(self._client.lrange, name, start, -1)
+        kept = await self._do("LRANGE", name, start, -1)
         found = self._unsealed(name, kept)
         if len(found) < len(kept):  # resuming from a journal with a gap would repeat calls
             raise StateUnavailable(f"{key} in the state store is not sealed with state.keys")
@@ -176,36 +172,35 @@ class RedisStore:
     async def add(self, key: str, members: Iterable[str], ttl: float) -> None:
         name = self._prefix + key
         sealed = [self._sealer.seal_alike(name, member.encode()) for member in members]
-        await self._run(self._add, [name], [_ms(ttl), *sealed])
+        await self._do(scripts.ADD, name, _ms(ttl), *sealed)
 
     async def members(self, key: str) -> set[str]:
         name = self._prefix + key
-        return {
-            member.decode() for member in self._unsealed(name, await self._run(self._client.smembers, name))
-        }
+        return {member.decode() for member in self._unsealed(name, await self._do("SMEMBERS", name))}
 
     async def count(self, key: str, amount: int, ttl: float) -> int:
-        return int(await self._run(self._count, [self._prefix + key], [_ms(ttl), amount]))
+        return int(await self._do(scripts.COUNT, self._prefix + key, _ms(ttl), amount, again=not amount))
 
     async def admit(self, key: str, limit: int, period: float) -> float:
-        return float(await self._run(self._admit, [self._prefix + key], [limit, _ms(period)])) / 1000
+        return float(await self._do(scripts.ADMIT, self._prefix + key, limit, _ms(period))) / 1000
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
-        return bool(await self._run(self._lease, [self._prefix + key], [_ms(ttl), owner]))
+        return bool(await self._do(scripts.LEASE, self._prefix + key, _ms(ttl), owner))
 
     async def release(self, key: str, owner: str) -> None:
-        await self._run(self._release, [self._prefix + key], [owner])
+        await self._do(scripts.RELEASE, self._prefix + key, owner)
 
     async def publish(self, channel: str, message: bytes) -> None:
         name = self._prefix + channel
-        await self._run(self._client.publish, name, self._sealer.seal(name, message))
+        await self._do("PUBLISH", name, self._sealer.seal(name, message))
 
     def listen(self, *channels: str) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, bytes]]]:
         return self._bus.listen(*channels)
 
     async def send(self, stream: str, message: bytes, ttl: float) -> None:
         name = self._prefix + stream
-        await self._run(self._send, [name], [_ms(ttl), STREAM_MESSAGES, self._sealer.seal(name, message)])
+        sealed = self._sealer.seal(name, message)
+        await self._do(scripts.SEND, name, _ms(ttl), STREAM_MESSAGES, sealed, again=False)
 
     async def read(self, stream: str) -> AsyncIterator[bytes]:
         name, last = self._prefix + stream, b"0"

@@ -15,9 +15,9 @@ from anyio.streams.memory import MemoryObjectSendStream
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import RedisError
 
 from gatemini.errors import StateUnavailable
+from gatemini.state.redis_commands import FAILED
 from gatemini.state.store import WAITING_MESSAGES
 
 PING_SECONDS = 1.0
@@ -30,7 +30,6 @@ RECONNECT_SECONDS = 0.2
 ALIVE = "alive"
 """A channel without messages, so that the connection always has a subscription."""
 SUBSCRIBE_SECONDS = 2.0
-FAILED = (RedisError, OSError, TimeoutError)
 
 Listener = MemoryObjectSendStream[tuple[str, bytes]]
 

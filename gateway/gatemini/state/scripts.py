@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-APPEND = """
+import hashlib
+
+
+class Script:
+    """A script, and the hash by which a server that has run it knows it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+APPEND = Script("""
 local length = redis.call('LLEN', KEYS[1])
 for i = 2, #ARGV do length = redis.call('RPUSH', KEYS[1], ARGV[i]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return length
-"""
+""")
 
-ADD = """
+PUT_NEW = Script("""
+local value = redis.call('GET', KEYS[1])
+if value then return value == ARGV[2] and 1 or 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[1])
+return 1
+""")
+"""It succeeds again when it is sent twice, since no two sealed values are equal."""
+
+REMOVE = Script("""
+local value = redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('GET', KEYS[1])
+redis.call('DEL', KEYS[1])
+return value
+""")
+"""Delete a key of any type; return its value, for which there may be a file."""
+
+ADD = Script("""
 for i = 2, #ARGV do redis.call('SADD', KEYS[1], ARGV[i]) end
 return redis.call('PEXPIRE', KEYS[1], ARGV[1])
-"""
+""")
 
-COUNT = """
+COUNT = Script("""
 local value = redis.call('INCRBY', KEYS[1], ARGV[2])
 if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return value
-"""
+""")
 
-ADMIT = """
+ADMIT = Script("""
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local limit, period = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -30,22 +56,22 @@ local wait = after - period - now
 if wait > 0.001 then return tostring(wait) end
 redis.call('SET', KEYS[1], string.format('%.4f', after), 'PX', math.ceil(after - now))
 return '0'
-"""
+""")
 """The algorithm of `bucket.admitted`, with the clock of the server."""
 
-LEASE = """
+LEASE = Script("""
 local owner = redis.call('GET', KEYS[1])
 if owner and owner ~= ARGV[2] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[1])
 return 1
-"""
+""")
 
-RELEASE = """
+RELEASE = Script("""
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1
-"""
+""")
 
-SEND = """
+SEND = Script("""
 redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'm', ARGV[3])
 return redis.call('PEXPIRE', KEYS[1], ARGV[1])
-"""
+""")

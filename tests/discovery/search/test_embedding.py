@@ -119,3 +119,13 @@ async def test_a_model_that_cannot_be_loaded_is_a_problem_and_not_tried_again(tm
         await embedding.ready()
         assert str(tmp_path) in (embedding.problem or "")
         assert not embedding.under_way
+
+
+@pytest.mark.parametrize(("model", "level"), [(BUNDLED, "DEBUG"), ("/folder/of/a/model", "WARNING")])
+def test_the_default_model_without_its_extra_is_no_warning(
+    model: str, level: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    caplog.set_level("DEBUG", logger="gatemini")
+    assert "needs the package" in str(_missing_package(model))
+    assert [record.levelname for record in caplog.records] == [level]

@@ -78,6 +78,23 @@ def test_the_model_is_asked_with_the_words_that_the_lexicon_adds() -> None:
     assert index.meaning_text("xyzzy") == "xyzzy"
 
 
+@pytest.mark.parametrize("query", ["the time of other zones", "who owns the memory of a file"])
+def test_a_short_word_is_no_slip_for_one_that_begins_otherwise(query: str) -> None:
+    index = SearchIndex()
+    index.replace(
+        "other", [Tool("other", "pick", "Of several only one is won, at a time, of a file in memory")]
+    )
+    assert index.search(query).did_you_mean is None
+
+
+def test_the_model_is_asked_with_a_long_query_as_it_is() -> None:
+    index = SearchIndex()
+    index.replace("gmail", [tool for tool in CATALOG if tool.backend == "gmail"])
+    short = "inbox one two three four five six seven"
+    assert index.meaning_text(short) != short
+    assert index.meaning_text(f"{short} eight nine") == f"{short} eight nine"
+
+
 def test_a_word_is_no_synonym_of_itself_and_compounds_have_two_parts() -> None:
     assert [word for word, others in SYNONYMS.items() if word in others] == []
     assert {len(parts) for parts in SPLIT.values()} == {2}

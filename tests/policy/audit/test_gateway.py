@@ -16,6 +16,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
+from mcp_types import Implementation
 
 from fixtures.direct import TESTS, chain_value, gateway, run_chain, text_of, write_config
 from fixtures.running import DEMO, answer, client_of, running_app, until
@@ -23,6 +24,8 @@ from gatemini.policy.audit.export import ocsf
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.show import Filter, records
 from gatemini.policy.audit.verify import verify
+from gatemini.policy.canonical import canonical
+from gatemini.policy.pins.observed import digest
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +99,18 @@ async def test_records_have_the_trace_of_the_request_where_it_has_one(tmp_path: 
     assert event["metadata"]["correlation_uid"] == TRACE
 
 
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_with_an_endless_name_does_not_fill_the_log(tmp_path: Path, mode: str) -> None:
+    info = Implementation(name="x" * 1_000_000, version="1")
+    async with (
+        running_app(tmp_path, DEMO, audit={"path": "audit"}) as app,
+        client_of(app, client_info=info, mode=mode) as client,
+    ):
+        await client.call_tool("call_tool_chain", {"code": "return await demo.add({ a: 1, b: 2 })"})
+    (intent,) = written(tmp_path, "intent")
+    assert intent["client"] == "x" * 200
+
+
 async def test_a_gateway_without_an_audit_log_writes_none_and_has_no_door(tmp_path: Path) -> None:
     async with running_app(tmp_path) as app:
         assert app.chain.door is None
@@ -116,6 +131,15 @@ async def test_registrations_are_recorded_before_and_after_with_names_of_variabl
     assert (asked["asked"], refused["outcome"]) == ("register_manual", "registration.refused")
     assert len(made) == 6
     assert "very-secret" not in json.dumps(made)
+
+
+async def test_a_large_registration_is_recorded_as_its_size_and_hash(tmp_path: Path) -> None:
+    template = {"name": "n" * 1_000_000, "command": "true", "args": ["y" * 1_000_000]}
+    async with running_app(tmp_path, DEMO, audit={"path": "audit"}, registration={"stdio": "deny"}) as app:
+        await app.call_meta_tool("register_manual", {"manual_call_template": template})
+    asked, _ = written(tmp_path, "registration")
+    assert asked["backend"] == "n" * 200
+    assert asked["template"] == {"bytes": len(canonical(template)), "sha256": digest(template)}
 
 
 async def test_a_changed_configuration_is_recorded_with_its_sections(tmp_path: Path) -> None:

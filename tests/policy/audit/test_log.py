@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -23,8 +24,14 @@ from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.audit.record import Head
 from gatemini.policy.audit.verify import verify
+from gatemini.policy.canonical import canonical
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallEnd
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
 
 pytestmark = pytest.mark.anyio
 
@@ -139,6 +146,59 @@ async def test_arguments_are_kept_as_configured(tmp_path: Path) -> None:
     assert all_records(tmp_path)[1]["arguments"].startswith("hmac-sha256:")
 
 
+async def test_text_that_is_no_unicode_and_huge_numbers_leave_lines_that_programs_can_read(
+    tmp_path: Path,
+) -> None:
+    log = open_audit(tmp_path, arguments="full")
+    log._about = {"config": "/home/caf\udce9/config.yaml"}  # a file name in Latin-1
+    log.start()
+    await one_call(
+        log, call_facts({"half": "\ud800", "n": 10**400, "list": [1, None, True, 0.5]}, session="s\udfff")
+    )
+    await log.close()
+    (path,) = audit_files(tmp_path / "audit")
+    start, intent, *rest = all_records(tmp_path)
+    assert start["config"] == "/home/caf\\udce9/config.yaml"
+    assert intent["session"] == r"s\udfff"
+    assert intent["arguments"] == {"half": r"\ud800", "n": str(10**400), "list": [1, None, True, 0.5]}
+    assert len(path.read_bytes().splitlines()) == 2 + len(rest)
+    assert sound(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["hash", "full"])
+async def test_arguments_of_any_depth_are_recorded(tmp_path: Path, how: str) -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    log = open_audit(tmp_path, {"TOKEN": "tok-12345678"}, arguments=how)
+    await one_call(log, call_facts({"deep": deep, "half": "\ud800"}))
+    await log.close()
+    assert all_records(tmp_path)[1]["arguments"].startswith("hmac-sha256:")
+
+
+def test_a_value_that_orjson_refuses_has_the_text_that_others_of_its_kind_have() -> None:
+    for value in (
+        {"b": [], "a": {}, "\ud800": [2**70, "\ud800", None, 0.5]},
+        [[{}], "\ud800"],
+        "\udfff",
+        2**64,
+    ):
+        assert canonical(value) == json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+async def test_the_head_of_a_gateway_that_was_killed_after_a_long_record_is_known_to_the_next_one(
+    tmp_path: Path,
+) -> None:
+    log = open_audit(tmp_path)
+    await one_call(log)
+    log.event("registration", command="x" * 2_000_000)
+    killed = log.instance
+    later = open_audit(tmp_path)
+    later.start()
+    start = next(record for record in all_records(tmp_path) if record["instance"] == later.instance)
+    assert [(join["instance"], join["seq"]) for join in start["joins"]] == [(killed, 4)]
+
+
 async def test_on_a_full_disk_no_call_leaves_under_block(
     tmp_path: Path, full_disk: Callable[[], AbstractContextManager[None]]
 ) -> None:
@@ -170,6 +230,40 @@ async def test_under_warn_what_was_not_written_is_counted_in_the_log(
     await log.close()
     (lost,) = [record for record in all_records(tmp_path) if record["kind"] == "lost"]
     assert lost["records"] == 2
+    assert sound(tmp_path)
+
+
+async def test_a_file_whose_name_is_taken_blocks_one_call_only(tmp_path: Path) -> None:
+    log = open_audit(tmp_path, on_failure="block", rotate_mb=0.001)
+    await one_call(log)
+    (first,) = audit_files(tmp_path / "audit")
+    taken = first.with_name(first.name.replace("-0001", "-0002"))
+    taken.mkdir()
+    while not log.problem:
+        with suppress(AuditFailed):
+            await one_call(log)
+    assert taken.name in log.problem
+    await one_call(log)
+    assert log.problem is None
+    await log.close()
+    assert sound(tmp_path)
+
+
+@pytest.mark.skipif(fcntl is None, reason="there are no such locks")
+async def test_where_files_cannot_be_locked_the_log_says_so_until_they_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    log = open_audit(tmp_path, on_failure="block")
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", refuse)
+        for _ in range(2):
+            with pytest.raises(AuditFailed, match="No locks available"):
+                await one_call(log)
+    await one_call(log)
+    await log.close()
     assert sound(tmp_path)
 
 

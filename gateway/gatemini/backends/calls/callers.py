@@ -51,6 +51,8 @@ class Caller:
     """The lowest level of backend log messages that the client wants."""
     principal: str = ""
     """On whose behalf the client calls."""
+    user: tuple[str, str] | None = None
+    """The issuer and the subject of the token with which it has logged in here; None for the gateway's own user."""
     is_remote: bool = False
     """Whether the client may be on another machine."""
 

@@ -18,7 +18,7 @@ from gatemini.backends.oauth.clients import registered
 from gatemini.backends.oauth.discovery import Authority, Challenge
 from gatemini.backends.oauth.grants import begun, granted, parameters
 from gatemini.backends.oauth.login_record import Login
-from gatemini.backends.oauth.requests import MOST_CODE, MOST_DESCRIPTION, OAuthError
+from gatemini.backends.oauth.requests import MOST_CODE, MOST_DESCRIPTION, OAuthError, shown
 from gatemini.config.model.backend import BackendOAuth
 from gatemini.text.escape import one_line
 
@@ -122,9 +122,12 @@ async def by_browser(
     page = authority.endpoint("authorization")
     if page is None:
         raise OAuthError("the issuer has no page where a person can log in")
-    methods = authority.issuer.code_challenge_methods_supported
-    if methods is not None and "S256" not in methods:
-        raise OAuthError("the issuer does not take PKCE with S256")
+    if urlsplit(page).fragment:
+        raise OAuthError(f"the issuer's page {shown(page)} has a fragment, which RFC 6749 does not allow")
+    if "S256" not in (authority.issuer.code_challenge_methods_supported or ()):
+        raise OAuthError(
+            "the issuer's metadata do not say that it takes PKCE with S256 (code_challenge_methods_supported)"
+        )
     client = registered(authority, before)
     async with callback(config, client.redirect if client is not None else None) as listening:
         login = await begun(config, authority, before, listening.url)

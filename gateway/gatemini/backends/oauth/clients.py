@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
 import uuid
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from gatemini.backends.oauth.discovery import Authority
 from gatemini.backends.oauth.login_record import Client, Login
 from gatemini.backends.oauth.requests import OAuthError, post_json, refused, shown
 from gatemini.config.model.backend import BackendOAuth
+from gatemini.text.escape import one_line
 
 CLIENT_NAME = "Gatemini"
 GRANTS = ["authorization_code", "refresh_token"]
@@ -27,6 +29,7 @@ ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_SECONDS = 60
 NO_REDIRECT = "http://127.0.0.1/callback"
 """Registered for flows without a redirect: issuers want one all the same."""
+_CLIENT_ID = re.compile(r"[\x20-\x7e]{1,2048}")
 _METHODS = ("client_secret_basic", "client_secret_post", "none")
 
 
@@ -88,13 +91,13 @@ async def _register(authority: Authority, redirect: str) -> Client:
     }
     status, answer = await post_json(place, body)
     ident = answer.get("client_id") if isinstance(answer, dict) else None
-    if status not in (200, 201) or not isinstance(ident, str) or not ident:
+    if status not in (200, 201) or not isinstance(ident, str) or not _CLIENT_ID.fullmatch(ident):
         raise refused(place, status, answer)
     secret = answer.get("client_secret")
     secret = secret if isinstance(secret, str) and secret else None
     method = answer.get("token_endpoint_auth_method") or ("none" if secret is None else "client_secret_basic")
     if method not in _METHODS:
-        raise OAuthError(f"the issuer wants clients to prove themselves by {str(method)[:60]}")
+        raise OAuthError(f"the issuer wants clients to prove themselves by {one_line(str(method))[:60]}")
     return Client(ident, secret, method if secret else "none", registered=True, redirect=redirect)
 
 

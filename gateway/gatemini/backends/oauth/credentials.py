@@ -23,7 +23,7 @@ from gatemini.backends.oauth.discovery import Authority, Challenge, challenge_of
 from gatemini.backends.oauth.grants import exchanged, refreshed, unattended
 from gatemini.backends.oauth.interface import Hide, TokenSource
 from gatemini.backends.oauth.login_record import Kept, Login
-from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError
+from gatemini.backends.oauth.requests import IssuerUnreachable, LoginBusy, OAuthError
 from gatemini.backends.oauth.vault import Vault, key_of
 from gatemini.config.model.backend import UNATTENDED, BackendConfig, BackendOAuth
 from gatemini.errors import (
@@ -63,7 +63,7 @@ class Credentials(TokenSource):
         self.url = str(config.url)
         self.oauth = oauth
         self.key = key_of(config.name, self.url, who)
-        self._who = who
+        self.who = who
         """The principal; empty for the login that all share."""
         self._subject = subject
         """Finds the token with which a principal has logged in to this gateway."""
@@ -139,16 +139,29 @@ class Credentials(TokenSource):
             return attempt < ATTEMPTS
         if attempt >= ATTEMPTS:
             says_so = "www-authenticate" in response.headers  # else it may be about the session
-            if challenge.wants_more or self._is_unattended or not says_so:
+            if challenge.wants_more:
+                raise self._insufficient(challenge)
+            if self._is_unattended or not says_so:
                 return False
             raise await self._refusal_of_new(challenge, token)
         if challenge.wants_more and self.login is not None:
+            if self.login.has_asked_for(challenge.scope):
+                raise self._insufficient(challenge)
             more = union_scopes(self.login.scope, challenge.scope)
-            if more == self.login.scope:
-                return False  # another login would bring the same scopes
             challenge = msgspec.structs.replace(challenge, scope=more)
         await self._wait_for_another(tasks, challenge, token)
         return True
+
+    def _insufficient(self, challenge: Challenge) -> BackendProtocol:
+        """Return the error for scopes that another login would not bring either."""
+        has = self.login.scope if self.login is not None else None
+        return BackendProtocol(
+            f"{self.name} refuses the login's token: insufficient_scope; it needs {challenge.scope or 'more scopes'}, "
+            f"and the login has {has or 'no known scopes'}",
+            hint=f"another login brings no more: the issuer has to permit what is missing, or backends.{self.name}.oauth "
+            "has to name it in `scopes`",
+            details={"http_status": 403, "scope": challenge.scope},
+        )
 
     async def _refusal_of_new(self, challenge: Challenge, token: str | None) -> BackendError:
         try:
@@ -158,7 +171,7 @@ class Credentials(TokenSource):
                 if self.login is not None and self.login.access_token == token:
                     await self._forget_tokens(challenge, why)
                 return await self.required(challenge, why)
-        except StateUnavailable as error:
+        except (StateUnavailable, LoginBusy) as error:
             return BackendUnreachable(f"{self.name}: no token: {error.message}")
 
     async def required(self, challenge: Challenge, why: str) -> LoginRequired:
@@ -201,7 +214,7 @@ class Credentials(TokenSource):
         with anyio.CancelScope(shield=True):
             try:
                 await renew()
-            except IssuerUnreachable as error:
+            except (IssuerUnreachable, LoginBusy) as error:
                 renewal.error = BackendUnreachable(
                     f"{self.name}: no token: {error.message}", hint="the login stays; call again later"
                 )
@@ -244,7 +257,7 @@ class Credentials(TokenSource):
 
     async def _same_issuer(self, challenge: Challenge) -> Authority:
         """Find the issuer. Raises BackendError for another one than before: it gets no secret unless a person agrees."""
-        authority = await discover(self.url, challenge)
+        authority = await discover(self.url, challenge, self.oauth.issuer)
         known = self._kept.login
         if known is None or issuers_match(authority.name, known.issuer):
             return authority
@@ -264,10 +277,10 @@ class Credentials(TokenSource):
     @property
     def _exchanges(self) -> bool:
         """Whether the login is made from the token with which a client has logged in here."""
-        return self._who != "" and self.oauth.exchange is not None
+        return self.who != "" and self.oauth.exchange is not None
 
     async def _exchange(self, challenge: Challenge) -> Login:
-        subject = self._subject(self._who)
+        subject = self._subject(self.who)
         if subject is None:
             raise BackendProtocol(
                 f"{self.name} gets a token for that of its client, and this client has logged in without one that "
@@ -306,7 +319,7 @@ class Credentials(TokenSource):
             version = await self._vault.version(self.key)
             if version == self._version:
                 return False
-            self._use(await self._vault.read(self.key), version)
+            self._use(self._counting(await self._vault.read(self.key)), version)
         except StateUnavailable as error:
             if self._version is not _UNREAD:
                 return False  # the login that is known stays in use
@@ -315,6 +328,14 @@ class Credentials(TokenSource):
             hint = error.hint if isinstance(error, ConfigError) else None
             raise LoginRequired(f"{self.name} has no login: {error}", hint=hint) from error
         return True
+
+    def _counting(self, kept: Kept) -> Kept:
+        """Return what is stored, without a login of another issuer than the configured one: it would get our secret."""
+        login, pinned = kept.login, self.oauth.issuer
+        if login is None or pinned is None or issuers_match(login.issuer, pinned):
+            return kept
+        self._why = f"the login is one of {login.issuer}, and oauth.issuer is {pinned}"
+        return Kept(challenge=kept.challenge)
 
     async def _keep(self, kept: Kept) -> None:
         """Store a login, then use it; one that cannot be stored is used by this process alone."""

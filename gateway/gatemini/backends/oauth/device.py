@@ -10,13 +10,17 @@ import anyio
 from gatemini.backends.oauth.clients import DEVICE_GRANT, proof
 from gatemini.backends.oauth.discovery import Authority, Challenge
 from gatemini.backends.oauth.grants import begun, granted, parameters
-from gatemini.backends.oauth.login_record import Login
-from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, post_form
+from gatemini.backends.oauth.login_record import Login, seconds_of
+from gatemini.backends.oauth.requests import MOST_CODE, IssuerUnreachable, OAuthError, checked, post_form
 from gatemini.config.model.backend import BackendOAuth
+from gatemini.text.escape import one_line
 
 DEFAULT_INTERVAL, SLOWER = 5.0, 5.0
 """Seconds between two requests for the tokens, and what `slow_down` adds to them."""
-DEFAULT_LIFE, LONGEST_LIFE = 600.0, 3600.0
+SHORTEST_INTERVAL, LONGEST_INTERVAL = 1.0, 60.0
+"""Whatever the issuer says: an interval of 0 floods it, and within a long one the code ends before it is asked for."""
+DEFAULT_LIFE, SHORTEST_LIFE, LONGEST_LIFE = 600.0, 30.0, 3600.0
+"""Seconds within which the person confirms the code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +52,15 @@ async def by_device(
     device, code, page = (answer.get(key) for key in ("device_code", "user_code", "verification_uri"))
     if not (isinstance(device, str) and isinstance(code, str) and isinstance(page, str)):
         raise OAuthError("the issuer's answer has no device_code, user_code and verification_uri")
+    if len(code) > MOST_CODE:
+        raise OAuthError(f"the issuer's user_code has {len(code)} characters, allowed are {MOST_CODE}")
+    code = one_line(code)
     whole = answer.get("verification_uri_complete")
     checked(page, authority.url)
     url = checked(whole, authority.url) if isinstance(whole, str) else page
     show(DeviceCode(page, code, url))
-    life = min(_seconds(answer.get("expires_in"), DEFAULT_LIFE), LONGEST_LIFE)
-    interval = _seconds(answer.get("interval"), DEFAULT_INTERVAL)
+    life = _within(SHORTEST_LIFE, answer.get("expires_in"), LONGEST_LIFE, DEFAULT_LIFE)
+    interval = _within(SHORTEST_INTERVAL, answer.get("interval"), LONGEST_INTERVAL, DEFAULT_INTERVAL)
     grant = {"grant_type": DEVICE_GRANT, "device_code": device}
     with anyio.move_on_after(life):
         return await _polled(config, login, grant, scope, interval)
@@ -64,7 +71,7 @@ async def _polled(
     config: BackendOAuth, login: Login, grant: dict[str, str], scope: str | None, interval: float
 ) -> Login:
     while True:
-        await anyio.sleep(interval)
+        await anyio.sleep(min(interval, LONGEST_INTERVAL))
         try:
             return await granted(config, login, grant, scope)
         except IssuerUnreachable:
@@ -76,6 +83,7 @@ async def _polled(
                 raise
 
 
-def _seconds(value: object, default: float) -> float:
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-    return float(value) if usable else default  # type: ignore[arg-type]
+def _within(least: float, value: object, most: float, default: float) -> float:
+    """Return the seconds that an issuer names, within bounds; the default where it names none."""
+    seconds = seconds_of(value)
+    return default if seconds is None else max(least, min(seconds, most))

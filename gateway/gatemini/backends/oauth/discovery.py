@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
@@ -11,7 +12,6 @@ import msgspec
 from mcp.client.auth.utils import (
     build_oauth_authorization_server_metadata_discovery_urls,
     build_protected_resource_metadata_discovery_urls,
-    extract_field_from_www_auth,
     get_client_metadata_scopes,
     issuers_match,
     union_scopes,
@@ -23,8 +23,13 @@ from pydantic import AnyHttpUrl, ValidationError
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, get, shown
 
 INSUFFICIENT_SCOPE = "insufficient_scope"
+MOST_SCOPES = 100
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
+"""One scope (RFC 6749)."""
+_PARAMETER = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)(?:"|$)|([^\s",]+))')
+"""A parameter of a challenge (RFC 9110): what is within the quotes of one is no other."""
 DISCOVERY_SECONDS = 15.0
-"""For all requests together: a renewal that begins with them must end while its turn lasts (`vault.LOCK_SECONDS`)."""
+"""For all requests together: a renewal that begins with them must end while its turn lasts (`vault.TURN_SECONDS`)."""
 
 
 class Issuer(OAuthMetadata):
@@ -81,40 +86,59 @@ class Authority:
         if wanted is None and listed is None:
             return None
         grants = ["refresh_token"] if refreshable else []
-        return get_client_metadata_scopes(wanted, self.protected, self.issuer, grants)
+        found = get_client_metadata_scopes(wanted, self.protected, self.issuer, grants)
+        return None if found is None else scopes_of(found)
 
 
 def challenge_of(response: httpx2.Response) -> Challenge:
-    """Read the `WWW-Authenticate` header of a refusal."""
-    fields = ("resource_metadata", "scope", "error")
-    return Challenge(*(extract_field_from_www_auth(response, field) for field in fields))
+    """Read the `WWW-Authenticate` header of a refusal; of a parameter that is there more than once the first one counts."""
+    found: dict[str, str] = {}
+    for match in _PARAMETER.finditer(response.headers.get("www-authenticate", "")):
+        value = re.sub(r"\\(.)", r"\1", match[2]) if match[2] is not None else match[3]
+        found.setdefault(match[1].lower(), value)
+    return Challenge(found.get("resource_metadata"), scopes_of(found.get("scope", "")), found.get("error"))
 
 
-async def discover(url: str, challenge: Challenge) -> Authority:
-    """Find the authorization server of the backend at `url` within `DISCOVERY_SECONDS`. Raises OAuthError."""
+def scopes_of(text: str) -> str | None:
+    """Return the scopes that a server names, without those that are none by RFC 6749 and might be shown to somebody."""
+    return " ".join([each for each in text.split() if _SCOPE.fullmatch(each)][:MOST_SCOPES]) or None
+
+
+async def discover(url: str, challenge: Challenge, pinned: str | None = None) -> Authority:
+    """Find the authorization server of the backend at `url` within `DISCOVERY_SECONDS`. Raises OAuthError.
+
+    `pinned` is the only issuer that counts; else it is the first one that the backend names.
+    """
     try:
         with anyio.fail_after(DISCOVERY_SECONDS):
-            return await _discovered(url, challenge)
+            return await _discovered(url, challenge, pinned)
     except TimeoutError as error:
         raise IssuerUnreachable(
             f"the issuer of {shown(url)} was not found within {DISCOVERY_SECONDS:g} s"
         ) from error
 
 
-async def _discovered(url: str, challenge: Challenge) -> Authority:
+async def _discovered(url: str, challenge: Challenge, pinned: str | None) -> Authority:
     protected = await _protected(url, challenge)
     resource = resource_url_from_server_url(url)
-    if protected is None:  # as servers of the revision 2025-03-26: the backend's own origin is the issuer
+    if (
+        protected is None and pinned is None
+    ):  # as servers of the revision 2025-03-26: the backend's own origin is the issuer
         base = _origin(url)
         issuer = await _issuer(url, None, base)
         return Authority(issuer or _default_issuer(base), base, resource, None, url)
-    if not check_resource_allowed(resource, str(protected.resource)):
-        raise OAuthError(f"the server says that it is {protected.resource}, not {shown(url)}")
-    name = str(protected.authorization_servers[0])
+    named = [str(each) for each in protected.authorization_servers] if protected is not None else []
+    if protected is not None:
+        if not check_resource_allowed(resource, str(protected.resource)):
+            raise OAuthError(f"the server says that it is {protected.resource}, not {shown(url)}")
+        resource = str(protected.resource)
+    name = pinned or named[0]
+    if named and not any(issuers_match(each, name) for each in named):
+        raise OAuthError(f"the server names the issuer {shown(named[0])}, and oauth.issuer is {shown(name)}")
     issuer = await _issuer(url, name, name)
     if issuer is None:
         raise OAuthError(f"the authorization server {shown(name)} has no metadata")
-    return Authority(issuer, str(issuer.issuer), str(protected.resource), protected, url)
+    return Authority(issuer, str(issuer.issuer), resource, protected, url)
 
 
 async def _protected(url: str, challenge: Challenge) -> ProtectedResourceMetadata | None:
@@ -158,10 +182,10 @@ async def _issuer(url: str, name: str | None, expected: str) -> Issuer | None:
 
 
 def _default_issuer(base: str) -> Issuer:
-    """Return the addresses of an issuer without metadata, by the revision 2025-03-26."""
+    """Return the addresses of an issuer without metadata, by the revision 2025-03-26, which requires PKCE."""
     where = {"authorization": "authorize", "token": "token", "registration": "register"}
     places = {f"{name}_endpoint": f"{base}/{path}" for name, path in where.items()}
-    return Issuer.model_validate({"issuer": base, **places})
+    return Issuer.model_validate({"issuer": base, **places, "code_challenge_methods_supported": ["S256"]})
 
 
 def _origin(url: str) -> str:

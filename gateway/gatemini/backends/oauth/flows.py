@@ -8,13 +8,14 @@ from typing import Protocol
 from uuid import uuid4
 
 import anyio
+from mcp.client.auth.utils import issuers_match
 
 from gatemini.backends.calls.callers import Caller, RpcError
 from gatemini.backends.oauth.browser import by_browser
 from gatemini.backends.oauth.credentials import Credentials
 from gatemini.backends.oauth.device import DeviceCode, by_device
 from gatemini.backends.oauth.discovery import Authority, discover
-from gatemini.backends.oauth.grants import unattended
+from gatemini.backends.oauth.grants import revoked, unattended
 from gatemini.backends.oauth.interface import TokenSource
 from gatemini.backends.oauth.login_record import Login
 from gatemini.backends.oauth.requests import OAuthError
@@ -41,18 +42,25 @@ class Person(Protocol):
         ...
 
 
-async def log_in(credentials: Credentials, person: Person) -> Login:
-    """Log in and keep the tokens. Raises OAuthError."""
+async def log_in(credentials: Credentials, person: Person, user: tuple[str, str] | None = None) -> Login:
+    """Log in and keep the tokens. Raises OAuthError.
+
+    `user`: the issuer and subject of the person, where another person could be sent to the page in their place.
+    """
     with suppress(LoginRequired):  # a stored login that cannot be read is replaced
         await credentials.follow(now=True)
     challenge, before, oauth = credentials.challenge, credentials.before, credentials.oauth
-    authority = await discover(credentials.url, challenge)
+    authority = await discover(credentials.url, challenge, oauth.issuer)
     if oauth.flow in UNATTENDED:
         login = await unattended(oauth, authority, challenge, before)
     elif _by_device(oauth.flow, authority, person):
         login = await by_device(oauth, authority, challenge, before, person.show_code)
     else:
         login = await by_browser(oauth, authority, challenge, before, person.open_url)
+    if user is not None and issuers_match(user[0], login.issuer) and login.subject not in (None, user[1]):
+        with suppress(OAuthError):
+            await revoked(oauth, login)
+        raise OAuthError("another user has logged in at the page than the one who was asked to")
     await credentials.logged_in(login)
     return login
 
@@ -84,9 +92,10 @@ class _PersonBehindClient:
 async def ask_by_url(login: TokenSource, caller: Caller) -> bool:
     """Ask the person behind a caller to open the page to log in; return whether they have logged in.
 
-    A browser that may be on another machine cannot come back to this one: there a device code is the way.
+    A browser that may be on another machine cannot come back to this one: there a device code is the way. The login that
+    all share is made by the gateway's own user only: calls of others would be made with the account of whoever was first.
     """
-    if not isinstance(login, Credentials):
+    if not isinstance(login, Credentials) or (caller.user is not None and not login.who):
         return False
     credentials = login
     person, ident = _PersonBehindClient(has_browser=not caller.is_remote), uuid4().hex
@@ -94,7 +103,7 @@ async def ask_by_url(login: TokenSource, caller: Caller) -> bool:
 
     async def flow() -> None:
         try:
-            made.append(await log_in(credentials, person))
+            made.append(await log_in(credentials, person, caller.user))
         except (OAuthError, GateminiError, OSError) as error:  # OSError: the login cannot be stored
             logger.info("%s: %s", credentials.name, error)
         finally:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
+import jwt
 import msgspec
+from mcp.client.auth.utils import issuers_match
 
-from gatemini.backends.oauth.discovery import Challenge
+from gatemini.backends.oauth.discovery import Challenge, scopes_of
 from gatemini.backends.oauth.requests import OAuthError
+from gatemini.text.escape import one_line
 
 SKEW_SECONDS = 30.0
 """How long before its end a token counts as expired: clocks differ, and a request takes time."""
@@ -19,6 +23,8 @@ JITTER = 0.05
 LONGEST_SECONDS = 100 * 365 * 24 * 3600.0
 """The longest life of a token: `datetime` knows no year beyond 9999."""
 MOST_DIGITS = 20
+_TOKEN = re.compile(r"[\x21-\x7e]{1,65536}")
+"""A token that fits into a header."""
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -48,7 +54,11 @@ class Login(msgspec.Struct, frozen=True):
     expires: float | None = None
     refresh_token: str | None = None
     scope: str | None = None
+    asked: str | None = None
+    """The scopes that were requested, of which the issuer may have granted fewer."""
     revocation_endpoint: str | None = None
+    subject: str | None = None
+    """The user at the issuer, where its tokens say that."""
 
     def is_expired(self, now: float) -> bool:
         if self.expires is None:
@@ -65,22 +75,31 @@ class Login(msgspec.Struct, frozen=True):
     def with_tokens(self, answer: dict[str, Any], now: float, asked: str | None) -> Login:
         """Return this login with the tokens of a token response, which may leave out an unchanged refresh token."""
         token, kind = answer.get("access_token"), answer.get("token_type", "Bearer")
-        if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise OAuthError("the issuer's answer has no usable access_token")
         if not isinstance(kind, str) or kind.lower() != "bearer":
-            raise OAuthError(f"the issuer gives tokens of the type {str(kind)[:40]}, only Bearer is known")
+            raise OAuthError(
+                f"the issuer gives tokens of the type {one_line(str(kind))[:40]}, only Bearer is known"
+            )
         refresh, scope = answer.get("refresh_token"), answer.get("scope")
         return msgspec.structs.replace(
             self,
             access_token=token,
             obtained=now,
-            expires=_expiry(answer.get("expires_in"), now),
+            expires=None if (life := seconds_of(answer.get("expires_in"))) is None else now + life,
             refresh_token=refresh if isinstance(refresh, str) and refresh else self.refresh_token,
-            scope=scope if isinstance(scope, str) else asked,
+            scope=scopes_of(scope) if isinstance(scope, str) else asked,
+            asked=asked,
+            subject=_subject(answer, self.issuer) or self.subject,
         )
 
     def without_tokens(self) -> Login:
         return msgspec.structs.replace(self, access_token="", refresh_token=None, expires=None)
+
+    def has_asked_for(self, scope: str | None) -> bool:
+        """Whether it has or was refused all of these scopes, so that another login would bring no more."""
+        known = f"{self.scope or ''} {self.asked or ''}".split()
+        return set((scope or "").split()) <= set(known)
 
     @property
     def secrets(self) -> list[str]:
@@ -97,10 +116,23 @@ class Kept(msgspec.Struct, frozen=True):
     """The backend's last challenge that only a person can answer."""
 
 
-def _expiry(seconds: object, now: float) -> float | None:
-    """The end of a token's life; some issuers write the seconds as text."""
-    if isinstance(seconds, str) and seconds.isdecimal():
-        seconds = int(seconds[:MOST_DIGITS])
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
-        return now + float(min(seconds, LONGEST_SECONDS))
+def _subject(answer: dict[str, Any], issuer: str) -> str | None:
+    """Return the user of whom the issuer's own tokens speak. They come from it directly, so no signature is needed."""
+    for name in ("id_token", "access_token"):
+        try:
+            claims = jwt.decode(answer.get(name, ""), options={"verify_signature": False})
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+            continue
+        named, subject = claims.get("iss"), claims.get("sub")
+        if isinstance(named, str) and issuers_match(named, issuer) and isinstance(subject, str):
+            return subject
+    return None
+
+
+def seconds_of(value: object) -> float | None:
+    """Return the seconds that an issuer names, which some write as text; None where it names none."""
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value[:MOST_DIGITS])
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(min(value, LONGEST_SECONDS))
     return None

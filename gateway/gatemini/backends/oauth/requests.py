@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ import httpx2
 import orjson
 
 from gatemini.bounded_body import bounded_body
+from gatemini.config.model.values.hosts import is_loopback, may_be_here
 from gatemini.text.escape import one_line
 from gatemini.tls_context import tls_context
 
@@ -41,18 +41,8 @@ class IssuerUnreachable(OAuthError):
     """The authorization server does not answer, or is failing: the same request may succeed later."""
 
 
-def is_loopback(url: str) -> bool:
-    """Whether a URL names this machine. Raises ValueError for text that is no URL."""
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    if isinstance(address, ipaddress.IPv6Address):
-        address = address.ipv4_mapped or address
-    return address.is_loopback or address.is_unspecified
+class LoginBusy(OAuthError):
+    """Another process is changing the login for longer than that may take."""
 
 
 def checked(url: str, backend_url: str) -> str:
@@ -62,13 +52,15 @@ def checked(url: str, backend_url: str) -> str:
     direct the gateway to services beside it.
     """
     try:
-        parts, local = urlsplit(url), is_loopback(url)
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
     except ValueError as error:
         raise OAuthError("the server names an address that is no URL") from error
-    unusable = not parts.hostname or parts.username is not None or not url.isprintable()
-    if unusable or (local and not is_loopback(backend_url)):
+    beside = may_be_here(host) and not may_be_here(urlsplit(backend_url).hostname or "")
+    if not host or parts.username is not None or not url.isprintable() or beside:
         raise OAuthError(f"the server names the address {shown(url)}, which is not used")
-    if parts.scheme != "https" and not (local and parts.scheme == "http"):
+    here = is_loopback(host) or host.endswith(".localhost")
+    if parts.scheme != "https" and not (parts.scheme == "http" and here):
         raise OAuthError(f"the server names the address {shown(url)}, which is not https")
     return url
 

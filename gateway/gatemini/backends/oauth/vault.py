@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gatemini.backends.oauth.login_record import Kept
+from gatemini.backends.oauth.requests import LoginBusy
 from gatemini.config.model.schema import KeyringConfig
 from gatemini.config.variables.errors import SecretUnavailable
 from gatemini.config.variables.keychain import Keychain, read_keychain
@@ -26,7 +29,7 @@ from gatemini.state.store import StateStore
 
 try:
     import fcntl
-except ImportError:  # Windows, where one gateway serves one client
+except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 VARIABLE = "GATEMINI_TOKEN_KEY"
@@ -38,13 +41,15 @@ KEY_BYTES = 32
 """Sizes, and the names of the key that seals the files: a variable, an entry of the keychain, a file beside them."""
 
 MOST_BYTES = 1 << 20
-LOCK_SECONDS = 30.0
-"""How long another process may take to renew a login; after that its turn counts as lost.
+TURN_SECONDS = 60.0
+"""How long a turn may last; then its process counts as dead where nothing else tells.
 
-Longer than finding the issuer and one request to it: else two processes would send the same refresh token.
+Longer than finding the issuer, registering with it and one request for tokens take at most together: else two processes
+would send the same refresh token.
 """
-RELEASE_SECONDS = 2.0
+WAIT_SECONDS = TURN_SECONDS + 5.0
 POLL_SECONDS = 0.05
+RELEASE_SECONDS = 2.0
 KEPT_SECONDS = 400 * 24 * 3600.0
 """How long a shared store keeps a login that is not renewed."""
 _PREFIX = "login:"
@@ -70,7 +75,7 @@ class Vault(Protocol):
         ...
 
     def turn(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Hold the turn to change a login, which one process has at a time; waits at most `LOCK_SECONDS` for it."""
+        """Hold the turn to change a login, which one process has at a time. Raises LoginBusy."""
         ...
 
 
@@ -117,19 +122,17 @@ class FileVault:
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
+        path = self.folder / f".{key}.lock"
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            held = os.open(self.folder / f".{key}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            turn = FileTurn(path)
         except OSError:  # no process can store anything there, so that none shares it
             yield
             return
         try:
-            with anyio.move_on_after(LOCK_SECONDS):
-                while not _locked(held):  # noqa: ASYNC110 - another process holds it
-                    await anyio.sleep(POLL_SECONDS)
+            await wait_for_turn(turn.taken, str(path))
             yield
         finally:
-            os.close(held)
+            turn.release()
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.sealed"
@@ -158,9 +161,7 @@ class StoreVault:
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
         lease, owner = f"{_PREFIX}turn:{key}", secrets.token_hex(8)
-        with anyio.move_on_after(LOCK_SECONDS):
-            while not await self._store.lease(lease, owner, LOCK_SECONDS):  # noqa: ASYNC110 - of another process
-                await anyio.sleep(POLL_SECONDS)
+        await wait_for_turn(partial(self._store.lease, lease, owner, TURN_SECONDS), lease)
         try:
             yield
         finally:
@@ -169,14 +170,66 @@ class StoreVault:
                 await self._store.release(lease, owner)
 
 
-def _locked(held: int) -> bool:
-    if fcntl is None:
+async def wait_for_turn(take: Callable[[], Awaitable[bool]], name: str) -> None:
+    """Call `take` until it returns True. Raises LoginBusy after `WAIT_SECONDS`: nobody may act without the turn."""
+    with anyio.move_on_after(WAIT_SECONDS):
+        while not await take():  # noqa: ASYNC110 - another process has it
+            await anyio.sleep(POLL_SECONDS)
+        return
+    raise LoginBusy(f"another process has been changing this login for {WAIT_SECONDS:g} s ({name})")
+
+
+class FileTurn:
+    """The turn that belongs to a file: its lock, which ends with its process, or a second file where there are no locks."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file. Raises OSError where it cannot be made: then no process stores anything there."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._claim = path.with_name(f"{path.name}.claim")
+        self._claimed = False
+
+    def take(self) -> bool:
+        """Take the turn; False while another process has it."""
+        try:
+            if fcntl is None:
+                return self._claims()
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # such as ENOLCK and ENOTSUP of network file systems
+            return self._claims()
         return True
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+
+    async def taken(self) -> bool:
+        return self.take()
+
+    def wait(self) -> bool:
+        """Take the turn, blocking this thread; False where another process still has it after `WAIT_SECONDS`."""
+        last = time.monotonic() + WAIT_SECONDS
+        while not self.take():
+            if time.monotonic() > last:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+    def release(self) -> None:
+        """Give up the turn, if it was taken."""
+        os.close(self._held)
+        if self._claimed:
+            self._claim.unlink(missing_ok=True)
+
+    def _claims(self) -> bool:
+        with suppress(FileNotFoundError):
+            if time.time() - self._claim.stat().st_mtime < TURN_SECONDS:
+                return False
+            self._claim.unlink()  # left behind by a process that was killed
+        try:
+            os.close(os.open(self._claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return False
+        self._claimed = True
+        return True
 
 
 def seal(folder: Path, plain: bytes, name: str) -> bytes:
@@ -208,7 +261,7 @@ def _key(folder: Path, *, make: bool) -> bytes:
 
 
 def _stored_key(folder: Path, *, make: bool) -> bytes:
-    """Read the key from the variable, the file or the keychain; make one in the keychain if it works, else in a file."""
+    """Read the key from the variable, the file or the keychain; `make` one in the keychain if it works, else in a file."""
     given = os.environ.get(VARIABLE)
     if given:
         if len(given) < LEAST_CHARACTERS:
@@ -217,10 +270,25 @@ def _stored_key(folder: Path, *, make: bool) -> bytes:
                 hint="`openssl rand -base64 32` makes one",
             )
         return sha256(given.encode()).digest()
-    try:
+    with suppress(FileNotFoundError):
         return read_own(folder / KEY_FILE, KEY_BYTES)
-    except FileNotFoundError:
-        pass
+    if not make:
+        return _kept_key(folder, make=False)
+    turn = FileTurn(folder / f".{KEY_FILE}.lock")  # else two processes would make a key each, and one be lost
+    try:
+        if not turn.wait():
+            raise ConfigError(
+                f"another process has been making the key of the logins in {folder} for too long"
+            )
+        return _kept_key(folder, make=True)
+    finally:
+        turn.release()
+
+
+def _kept_key(folder: Path, *, make: bool) -> bytes:
+    """Read the key from the file or the keychain; `make` one where both have none."""
+    with suppress(FileNotFoundError):
+        return read_own(folder / KEY_FILE, KEY_BYTES)
     keychain = KeyringConfig()
     try:
         return bytes.fromhex(read_keychain(keychain, IN_KEYCHAIN))

@@ -304,7 +304,7 @@ class StreamableLink(HttpLink):
         if about_us and (response.status_code < 500 or all("error" in p.message for p in about_us)):
             self._deliver(about_us, ident)
             return
-        raise status_error(self._name, response, body, quote=self._quotes)
+        raise status_error(self._name, response, body, quote=self._quotes, logs_in=self._login is not None)
 
     def _deliver(self, pieces: Sequence[Piece], during: int | None = None) -> bool:
         """Pass on messages; whether a caller waited for one. `during` is the request of this response."""

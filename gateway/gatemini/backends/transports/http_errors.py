@@ -80,8 +80,10 @@ def transport_error(name: str, url: str, error: Exception, *, quote: bool) -> Ba
     )
 
 
-def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bool) -> BackendError:
-    """For a status other than 2xx whose body is no JSON-RPC error."""
+def status_error(
+    name: str, response: httpx2.Response, body: bytes, *, quote: bool, logs_in: bool = False
+) -> BackendError:
+    """For a status other than 2xx whose body is no JSON-RPC error; `logs_in` if the request had the token of a login."""
     status = response.status_code
     where = shown_url(response.request.url)
     text = f"{name}: HTTP {status} {_phrase(status)} from {where}{said(response, body, quote)}"
@@ -95,7 +97,9 @@ def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bo
             details={**details, "retry_after": wait, "remote": True},
         )
     kind: type[BackendError] = BackendUnreachable if status in (502, 503, 504) else BackendProtocol
-    if status in (401, 403):
+    if status in (401, 403) and logs_in:
+        hint = f"the server refuses this login; `gatemini login {name}` makes another one, of somebody who may do this"
+    elif status in (401, 403):
         hint = f"set or correct headers.Authorization of backend {name}, or let it log in: oauth: {{}} and `gatemini login {name}`"
     elif status in (404, 405, 406, 410):
         hint = "check the path in `url`; an old HTTP+SSE server needs `transport: sse`"

@@ -57,7 +57,9 @@ class SseLink(HttpLink):
                     if lost is not None:  # the URL for POSTs belongs to the session
                         self.end(lost)
                         raise lost
-                    raise status_error(self._name, response, body, quote=self._quotes)
+                    raise status_error(
+                        self._name, response, body, quote=self._quotes, logs_in=self._login is not None
+                    )
                 self._accepted = True
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise transport_error(self._name, self._endpoint, error, quote=self._quotes) from error
@@ -79,7 +81,11 @@ class SseLink(HttpLink):
                 kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
                 if not response.is_success:
                     raise status_error(
-                        self._name, response, await self._start_of(response), quote=self._quotes
+                        self._name,
+                        response,
+                        await self._start_of(response),
+                        quote=self._quotes,
+                        logs_in=self._login is not None,
                     )
                 if kind not in _MAY_BE_EVENTS:
                     raise content_error(

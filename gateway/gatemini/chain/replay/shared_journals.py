@@ -1,8 +1,8 @@
 """Journals in the store that replicas share: appended while a chain runs, read when it is resumed at any replica.
 
 A chain waits for its appends only before a call that must not be made twice, so a killed replica loses at most records of
-calls that may be repeated. An append waits a moment for further records, since each costs as much as a small call. One
-task at a time appends the records of a chain, in order.
+calls that may be repeated. Appends wait a moment for further records and for those of other chains, since each exchange costs
+as much as a small call. One task at a time appends the records of a chain, in order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gatemini.state.store import StateStore
 logger = logging.getLogger(__name__)
 
 GATHER_SECONDS = 0.01
-"""How long records are gathered for one append, unless something waits for them."""
+"""How long records of all chains are gathered, unless something waits for some of them."""
 
 
 class Written(msgspec.Struct, array_like=True):
@@ -47,29 +47,42 @@ class SharedJournals:
         self.store = store
         self.replica = replica
         self.alive = alive
-        self._tasks: anyio.abc.TaskGroup | None = None
+        self._running = False
+        self._gathered: list[SharedJournal] = []
+        """Journals with records to append."""
+        self._wanted, self._urgent = anyio.Event(), anyio.Event()
         self._writing: set[SharedJournal] = set()
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Own the tasks that append, until cancelled."""
+        """Append records until cancelled."""
         async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
+            self._running = True
             try:
                 task_status.started()
-                await anyio.sleep_forever()
+                while True:
+                    await self._wanted.wait()
+                    with anyio.move_on_after(GATHER_SECONDS):
+                        await self._urgent.wait()
+                    self._wanted, self._urgent = anyio.Event(), anyio.Event()
+                    gathered, self._gathered = self._gathered, []
+                    for journal in gathered:
+                        tasks.start_soon(self._append, journal)
             finally:
-                self._tasks = None
+                self._running = False
 
     def write(self, journal: SharedJournal) -> None:
-        """Start a task that appends the records of a journal."""
-        if self._tasks is not None:
+        """Append the records of a journal, soon."""
+        if self._running:
             self._writing.add(journal)
-            self._tasks.start_soon(self._write, journal)
+            self._gathered.append(journal)
+            self._wanted.set()
 
-    async def _write(self, journal: SharedJournal) -> None:
+    def hurry(self) -> None:
+        """Append at once what was gathered: something waits for it."""
+        self._urgent.set()
+
+    async def _append(self, journal: SharedJournal) -> None:
         try:
-            with anyio.move_on_after(GATHER_SECONDS):
-                await journal.urgent.wait()
             await journal.append()
         finally:
             self._writing.discard(journal)
@@ -160,8 +173,6 @@ class SharedJournal:
         self._waiting: list[bytes] = []
         self._idle = anyio.Event()
         self._idle.set()
-        self.urgent = anyio.Event()
-        """Set when something waits for the records that were put."""
         self._failed: StateUnavailable | None = None
         self._overtaken = self._dropped = False
 
@@ -177,11 +188,10 @@ class SharedJournal:
         if self._idle.is_set():
             self._begin()
         if any(map(_is_urgent, self._records)):
-            self.urgent.set()
+            self._journals.hurry()
 
     def _begin(self) -> None:
-        """Start a task that appends the records at once if they are urgent, else after `GATHER_SECONDS`."""
-        self._idle, self.urgent = anyio.Event(), anyio.Event()
+        self._idle = anyio.Event()
         self._journals.write(self)
 
     def _encode(self) -> None:
@@ -218,7 +228,7 @@ class SharedJournal:
 
     async def written(self) -> None:
         """Wait until the append in progress has ended."""
-        self.urgent.set()
+        self._journals.hurry()
         await self._idle.wait()
 
     async def append(self) -> None:

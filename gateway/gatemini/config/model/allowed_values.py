@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-from gatemini.config.model.backend import BackendConfig, CliTool
+from gatemini.config.model.backend import BackendConfig, BackendOAuth, CliTool
 from gatemini.config.model.command_template import TemplateError, places
 from gatemini.config.problems import KeyPath
 from gatemini.text.utf8 import SURROGATE
@@ -56,10 +56,24 @@ def value_faults(
         yield from _url(config.url, origin)
     for name, tool in config.cli_tools.items():
         yield from _command_line(name, tool)
+    if config.oauth is not None and config.oauth.issuer is None:
+        yield from _unpinned(config.oauth)
     yield from _health_check(config.health_check)
     if config.pool.min_idle > config.pool.max_instances:
         found = f"min_idle {config.pool.min_idle} is more than max_instances {config.pool.max_instances}"
         yield ValueFault(("pool", "min_idle"), found, f"at most {config.pool.max_instances}")
+
+
+def _unpinned(oauth: BackendOAuth) -> Iterator[ValueFault]:
+    """Warn where the server's word decides which issuer gets a secret without a person who sees its page."""
+    what = "client_secret" if oauth.client_secret is not None else "the tokens of clients"
+    if oauth.client_secret is not None or oauth.exchange is not None:
+        yield ValueFault(
+            ("oauth",),
+            f"{what} goes to whichever issuer the server names at first",
+            remedy="Write the issuer that it is for: oauth.issuer: https://…",
+            severity="warning",
+        )
 
 
 def _command_line(name: str, tool: CliTool) -> Iterator[ValueFault]:

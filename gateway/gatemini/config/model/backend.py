@@ -164,6 +164,12 @@ class CliTool(Strict):
         return self
 
 
+def _issuer(url: str | None) -> str | None:
+    if url is not None and not is_encrypted(url):
+        raise ValueError("an https:// URL; http:// is allowed for this machine only")
+    return url
+
+
 def _document(url: str | None) -> str | None:
     parts = urlsplit(url or "")
     if url is not None and (parts.scheme != "https" or not parts.hostname or parts.path in ("", "/")):
@@ -174,6 +180,8 @@ def _document(url: str | None) -> str | None:
 class BackendOAuth(Strict):
     """The login to one backend. `oauth: {}` finds out everything from the server."""
 
+    issuer: Annotated[str | None, AfterValidator(_issuer)] = None
+    """The only issuer that counts; else the one that the server names when it is first met."""
     scopes: tuple[str, ...] = ()
     """Scopes to ask for; else those that the server names."""
     client_id: str | None = Field(default=None, min_length=1)

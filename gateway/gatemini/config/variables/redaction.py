@@ -107,6 +107,12 @@ def _instead(spelling: Spelling) -> str:
     return f"«secret {spelling.name}»"
 
 
+LIBRARIES = (
+    "httpcore", "httpcore2", "httpx", "httpx2", "jeepney", "keyring", "mcp", "redis", "sse_starlette", "uvicorn", "watchfiles",
+)  # fmt: skip
+"""Libraries whose finer messages have headers, answers or values of the keychain."""
+
+
 class RedactingFormatter(logging.Formatter):
     """A log format without secrets in its lines, tracebacks included."""
 
@@ -123,5 +129,5 @@ def start_log(redactor: Redactor, form: str, *handlers: logging.Handler) -> None
     for handler in handlers:
         handler.setFormatter(RedactingFormatter(redactor, form))
     logging.basicConfig(level=logging.INFO, handlers=handlers)
-    for library in ("mcp", "httpx", "httpx2", "httpcore", "watchfiles"):
+    for library in LIBRARIES:
         logging.getLogger(library).setLevel(logging.WARNING)

@@ -29,6 +29,8 @@ _NO_LIST = {"openai": "messages", "anthropic": "messages", "gemini": "contents"}
 _SAY_SOMETHING = ("user", "system", "developer", "tool")
 """Roles whose messages have a content; an assistant's may have calls only."""
 
+_NEVER_NULL = ("user", "system", "developer")
+
 
 class NotARequest(InvalidRequest):
     """Input that is no request of the format; `field` is the first member that shows it, empty for the whole."""
@@ -140,9 +142,7 @@ def _objects(place: Json | None) -> list[Json]:
 
 
 def _check_tools(root: Json) -> None:
-    tools = root.get("tools")
-    if tools is not None and tools.kind not in ("array", "null"):
-        raise NotARequest("tools", _a(tools.kind), "an array of tool definitions")
+    _check_list(root.get("tools"), "tools", "tool definitions")
 
 
 def _check_message(message: Json, at: str, format: Format) -> None:
@@ -161,7 +161,9 @@ def _check_message(message: Json, at: str, format: Format) -> None:
     content = message.get("content")
     if content is None and role is not None and role.string() in _SAY_SOMETHING:
         raise NotARequest(f"{at}.content", "nothing", "a string or an array of blocks")
-    if content is not None and not content.is_string and content.kind != "null":
+    if content is not None and not content.is_string:
+        if content.kind == "null" and role is not None and role.string() in _NEVER_NULL:
+            raise NotARequest(f"{at}.content", "null", "a string or an array of blocks")
         _check_list(content, f"{at}.content", "blocks", also="a string or ")
     _check_list(message.get("tool_calls"), f"{at}.tool_calls", "calls")
 

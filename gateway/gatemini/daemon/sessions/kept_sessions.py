@@ -72,9 +72,13 @@ class KeptSessions:
         self._codec = codec
         self._report = report
 
-    async def restore(self, token: str, session: Session) -> None:
-        """Give a new session what an earlier daemon left of it, and let it keep its journals."""
-        stored, restored = await anyio.to_thread.run_sync(self._open, token)
+    async def restore(self, token: str, session: Session, *, returns: bool = False) -> None:
+        """Give a new session what an earlier daemon left of it, and let it keep its journals.
+
+        `returns`: an earlier daemon has served it. If that one left nothing, since it was killed or it is long ago, the
+        session may have read anything.
+        """
+        stored, restored = await anyio.to_thread.run_sync(self._open, token, returns)
         session.journals.new_file = stored.file
         restored.give(session)
 
@@ -83,7 +87,7 @@ class KeptSessions:
         session.journals.leave()
         await anyio.to_thread.run_sync(self._save, token, session)
 
-    def _open(self, token: str) -> tuple[StoredJournals, Restored]:
+    def _open(self, token: str, returns: bool) -> tuple[StoredJournals, Restored]:
         """Return where the session's journals are kept, and what an earlier daemon left of it."""
         folder = self._of(token)
         try:
@@ -94,8 +98,8 @@ class KeptSessions:
             self._report(f"chains cannot be resumed after a crash: {error}")
         stored = StoredJournals(folder, self._codec, self._report)
         journals, kept = stored.load(), self._results(folder / RESULTS)
-        if kept is None:  # a session without a journal has read nothing; a killed daemon leaves only journals
-            return stored, Restored(journals=journals, reads=None if journals else {})
+        if kept is None:
+            return stored, Restored(journals=journals, reads=None if journals or returns else {})
         passed = max(0.0, time.time() - kept.saved)
         return stored, Restored(kept.log_level, kept.results, passed, journals, kept.reads)
 
@@ -114,10 +118,10 @@ class KeptSessions:
         return kept
 
     def _save(self, token: str, session: Session) -> None:
-        """Write the results of a session that has some."""
+        """Write the results of a session that has some, and that it has read nothing where it has not."""
         reads = session.reads.plain() if session.reads is not None else None
         kept = _Kept(time.time(), session.log_level, list(session.results.take_out(MOST_BYTES)), reads)
-        if not kept.results and not reads and session.log_level == DEFAULT_LOG_LEVEL:
+        if not kept.results and reads is None and session.log_level == DEFAULT_LOG_LEVEL:
             return
         try:
             data = msgspec.msgpack.encode(kept)

@@ -52,7 +52,7 @@ class Sessions:
         known = self._known.get(token)
         if known is None:
             known = self._known[token] = _Known(self._app.new_session(local("socket"), values))
-            await self._kept.restore(token, known.session)
+            await self._kept.restore(token, known.session, returns=hello.returns)
         else:
             known.connected += 1
         return known.session

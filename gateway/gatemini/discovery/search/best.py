@@ -52,8 +52,10 @@ SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.6, 0.8
 _MAX_PARAMETERS = 60
 _MAX_VALUES, _MAX_VALUE_CHARS = 20, 300
 """Members of an enum that are indexed with a parameter's description, and their characters."""
-ADDED = 6
-"""Words of the lexicon that are encoded with a query."""
+ADDED = 12
+"""Words of the lexicon that are encoded with a query at most."""
+WIDENED_WORDS = 8
+"""Telling words of a query up to which words are added to what is encoded."""
 _MAX_SQUASHED = 60
 _MAX_TERMS = 60
 
@@ -129,7 +131,12 @@ class BestRanker:
         return Query(terms, squash(" ".join(telling or spoken))[:_MAX_SQUASHED], repaired)
 
     def widened(self, text: str) -> str:
-        """Return the query with what the lexicon adds to it, which is what the model encodes."""
+        """Return the query with what the lexicon adds to it, which is what the model encodes.
+
+        A long query says enough by itself: additions to single words of it only blur its vector.
+        """
+        if len({word for word in parts(text) if word not in STOP_WORDS}) > WIDENED_WORDS:
+            return text
         own = set(words(text))
         added = [term for term in self.read(text).terms if term not in own][:ADDED]
         return f"{text} ({' '.join(added)})" if added else text

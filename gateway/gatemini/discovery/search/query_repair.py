@@ -145,6 +145,8 @@ class Vocabulary:
                     continue
                 if len(wanted) == 3 and sorted(wanted) != sorted(candidate):
                     continue  # with three letters only a swap is surely a misspelling
+                if len(wanted) <= 4 and candidate[0] != wanted[0]:
+                    continue  # `zone` is no slip for `one`
                 cost = distance + (0.0 if candidate[0] == wanted[0] else 0.7)
                 cost -= 0.08 * min(5.0, math.log2(1 + self._count(candidate)))
                 cost -= 0.06 * min(4.0, math.log2(1 + self._named(candidate)))

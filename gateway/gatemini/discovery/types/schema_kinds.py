@@ -10,6 +10,8 @@ from gatemini.discovery.types.schema_reader import resolve_pointer
 
 COMBINING = ("$ref", "anyOf", "oneOf", "allOf")
 _MAX_NODES = 20_000
+_MAX_STEPS = 8
+"""References and alternatives that lead to one another."""
 
 
 def implied(schema: Mapping[str, Any]) -> list[str]:
@@ -81,3 +83,40 @@ def count_references(root: Any) -> Counter[str]:
         elif isinstance(here, list):
             todo += here
     return found
+
+
+def declared_members(schema: Any) -> dict[str, frozenset[str] | None]:
+    """Return the names of all properties that a schema speaks of, at any depth, each with the texts it can be; None
+    where it can be anything else.
+    """
+    found: dict[str, frozenset[str] | None] = {}
+    stack = [schema]
+    while stack:
+        match stack.pop():
+            case dict() as inner:
+                properties = inner.get("properties")
+                for name, value in properties.items() if isinstance(properties, dict) else ():
+                    texts, known = _texts(schema, value), found.get(name, frozenset())
+                    found[name] = None if texts is None or known is None else known | texts
+                stack.extend(inner.values())
+            case list() as items:
+                stack.extend(items)
+    return found
+
+
+def _texts(root: Any, schema: Any, depth: int = 0) -> frozenset[str] | None:
+    """Return the texts that a value can be besides null; None where it can be anything else."""
+    if not isinstance(schema, Mapping) or depth > _MAX_STEPS:
+        return None
+    if isinstance(schema.get("$ref"), str):
+        return _texts(root, resolve_pointer(root, schema["$ref"]), depth + 1)
+    alternatives = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(alternatives, list):
+        each = [_texts(root, one, depth + 1) for one in alternatives]
+        return None if None in each else frozenset().union(*filter(None, each))
+    if schema.get("type") == "null":
+        return frozenset()
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if not isinstance(values, list) or not all(value is None or isinstance(value, str) for value in values):
+        return None
+    return frozenset(filter(None, values))

@@ -31,6 +31,8 @@ MOST_ARGUMENTS: Final = 4_000
 """Characters of a call's arguments behind which its end is looked for."""
 
 SHOWN_KEYS: Final = 8
+MIXED_ITEMS: Final = 4
+"""Items of several kinds up to which each is described: a text and an image beside it."""
 SHOWN_TEXT: Final = 40
 LINES_READ: Final = 20
 """Lines of a text that are read to see whether each is JSON."""
@@ -183,7 +185,7 @@ def _member(value: Any, name: str) -> Any:
         return value.get(name)
     if isinstance(value, list | str) and name == "length":
         return len(value)
-    if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+    if isinstance(value, list | str) and name.isdecimal() and int(name) < len(value):
         return value[int(name)]
     return None
 
@@ -197,17 +199,26 @@ def described(value: Any) -> str:
     if isinstance(value, dict):
         return f"an object {keys_of(value)}" if value else "an empty object"
     if isinstance(value, str):
-        return f"text ({quoted(value, SHOWN_TEXT)})" if value else "an empty text"
+        kind = "one character of text" if len(value) == 1 else "text"
+        return f"{kind} ({quoted(value, SHOWN_TEXT)})" if value else "an empty text"
     if not isinstance(value, list):
         return json.dumps(value)
     if not value:
         return "an empty array"
     first = value[0]
     if len({type(item) for item in value[:SHOWN_KEYS]}) > 1:
+        if len(value) <= MIXED_ITEMS and any(isinstance(item, dict) for item in value):
+            return f"an array [{', '.join(_kind(item) for item in value)}]"
         first = None  # of several kinds
     what = "text" if isinstance(first, str) else "object" if isinstance(first, dict) and first else "item"
     plural = "s" if len(value) > 1 else ""
     return f"an array of {len(value)} {what}{plural}" + (f" {keys_of(first)}" if what == "object" else "")
+
+
+def _kind(item: Any) -> str:
+    if isinstance(item, dict):
+        return f"object {keys_of(item)}"
+    return "text" if isinstance(item, str) else "array" if isinstance(item, list) else json.dumps(item)
 
 
 def keys_of(names: Collection[Any], most: int = SHOWN_KEYS) -> str:
@@ -241,6 +252,7 @@ def how_to_read(found: Found) -> str:
     if not isinstance(text, str):
         return ""
     what, how = _written(text)
+    path = "(…)" if path == THE_RESULT else path
     said = f"it holds {what}: {how.format(path)}" if what else ""
     if not what and "\n" in text:
         said = f'take it apart, for example `{path}.split("\\n")`'

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
 
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.explain.error_facts import SEARCHED, HintContext
-from gatemini.explain.results.call_values import quoted
+from gatemini.explain.results.call_values import described, quoted
+from gatemini.explain.results.missing_members import OF_ARRAYS, ONLY_WHERE_TRUE
 from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Uncertain, Walk
 from gatemini.text.escape import one_line
@@ -24,6 +25,9 @@ _NEXT = re.compile(
 )
 _LIMITED = re.compile(r"(?<![\w$])(?:limit|per_?page|page_?size|top_?k|max\w*|first|count)\s*[:,}]", re.I)
 """An argument by which code wants only some."""
+_EMPTY = re.compile(r'|null|false|0|""|\[\]|\{(?:"\w+":(?:null|false|0|""|\[\]|\{\}),?)*\}')
+"""A value that says "nothing found"."""
+_MAY_LACK = re.compile(rf"{_NEXT.pattern}|{'|'.join(ONLY_WHERE_TRUE)}", re.I)
 _ERROR = re.compile(r"(?:\w+ )?error\b(?: \d+)?:", re.I)
 
 
@@ -39,19 +43,72 @@ def left_out(reads: Sequence[Read], context: HintContext, value: str) -> list[st
             name = spoken(".".join(results.name(whole)))
         except Uncertain:
             continue
-        notes += _of(found[-1], name, code, value) if found else ()
+        asked = [r for r in reads if any((s.backend, s.tool) == (backend, tool) for s in r.sources)]
+        if found:
+            notes += _of(found[-1], name, code, value) or _not_the_next(found[-1], name, asked)
+            notes += _nothing_taken(found, name, asked, value)
     return notes
 
 
-def _of(result: Any, name: str, code: str, value: str) -> Iterator[str]:
+def _of(result: Any, name: str, code: str, value: str) -> list[str]:
     if isinstance(result, str) and _ERROR.match(result) and result[:SHOWN] not in value:
-        yield f"{name} answered with text that tells of an error: {quoted(one_line(result), SHOWN)}"
+        return [f"{name} answered with text that tells of an error: {quoted(one_line(result), SHOWN)}"]
     if not isinstance(result, dict) or _LIMITED.search(code):
-        return
+        return []
     for key, more in result.items():
         if more and _NEXT.fullmatch(key) and key not in code and f'"{key}"' not in value:
-            yield f"there is more: {key} in the result of {name} is {_short(more)}, and the code does not read it"
-            return
+            return [
+                f"there is more: {key} in the result of {name} is {_short(more)}, and the code does not read it"
+            ]
+    return []
+
+
+def _not_the_next(result: Any, name: str, reads: Sequence[Read]) -> list[str]:
+    """Note a loop over pages that ends by a member that is not there (`has_more`), while another says there is more."""
+    if not isinstance(result, dict):
+        return []
+    more = next((key for key, value in result.items() if value and _NEXT.fullmatch(key)), None)
+    for read in reads:
+        other = _NEXT.fullmatch(read.member) is not None and read.member not in result
+        if (
+            more is not None
+            and other
+            and read.member.replace("_", "").lower() != more.replace("_", "").lower()
+        ):
+            return [
+                f"there is more: {one_line(read.shown)} (line {read.line}) is undefined, and {more} in the last result "
+                f"of {name} is {_short(result[more])}"
+            ]
+    return []
+
+
+def _nothing_taken(results: Sequence[Any], name: str, reads: Sequence[Read], value: str) -> list[str]:
+    """Note an empty value of code that asked a result only for members it does not have: that is no answer."""
+    if _EMPTY.fullmatch(value) is None:
+        return []
+    whole = [read for read in reads if all(source.path == [] for source in read.sources)]
+    further = [step for read in reads for source in read.sources for step in source.path[:1]]
+    result = results[-1]
+    if not whole or not isinstance(result, dict | list) or not result:
+        return []
+    if not all(step in [read.member for read in whole] for step in further):
+        return []
+    if any(read.kind != "asked" or _MAY_LACK.fullmatch(read.member) or _has(results, read) for read in whole):
+        return []
+    read = whole[0]
+    return [
+        f"nothing was taken from the result of {name}: {one_line(read.shown)} (line {read.line}) is undefined, the "
+        f"result is {described(result)}"
+    ]
+
+
+def _has(results: Sequence[Any], read: Read) -> bool:
+    return any(
+        read.member in result
+        if isinstance(result, dict)
+        else not isinstance(result, list) or read.member in OF_ARRAYS or read.member.isdecimal()
+        for result in results
+    )
 
 
 def _short(value: Any) -> str:

@@ -122,7 +122,7 @@ OF_TEXT: Final = frozenset(
     ]
 ).union(_OF_OBJECTS)
 _OF_NUMBERS: Final = frozenset(("toFixed", "toPrecision", "toExponential")).union(_OF_OBJECTS)
-_ONLY_WHERE_TRUE: Final = frozenset(
+ONLY_WHERE_TRUE: Final = frozenset(
     [
         "error",
         "errors",
@@ -214,7 +214,7 @@ def _folded(name: str) -> str:
 
 def _lacking(results: ReadValues, read: Read) -> _Place | None:
     """The place where the read finds nothing; None where some value has the member. Raises Uncertain."""
-    if read.kind == "sifted" and read.member in _ONLY_WHERE_TRUE:
+    if read.kind == "sifted" and read.member in ONLY_WHERE_TRUE:
         return None
     first = read.sources[0]
     try:

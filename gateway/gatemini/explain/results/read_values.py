@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -48,8 +48,8 @@ class ReadValues:
             self._parsed[name] = [orjson.loads(text.encode("utf-8", "replace")) for text in texts]
         return self._parsed[name]
 
-    def declared(self, source: Source) -> Collection[str]:
-        """The members that the tool's output schema names."""
+    def declared(self, source: Source) -> Mapping[str, Collection[str] | None]:
+        """The members that the tool's output schema names, each with the texts it can be."""
         return self._context.declared(*self.name(source))
 
     def has_no(self, source: Source, member: str) -> bool:

@@ -4,23 +4,25 @@ objects among which it looks for text."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import orjson
 
 from gatemini.explain.error_facts import SEARCHED, HintContext
-from gatemini.explain.results.call_values import keys_of, quoted
+from gatemini.explain.results.call_values import described, keys_of, quoted
 from gatemini.explain.results.missing_members import WANTED
 from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Characters, Uncertain, Walk, member
 from gatemini.explain.source_lines import line_at
 from gatemini.text.escape import one_line
-from gatemini.text.shorten import shorten
+from gatemini.text.shorten import listed, shorten
 from gatemini_sandbox.messages import Read
 
 MOST_NOTES: Final = 3
 SHOWN: Final = 40
+MOST_VALUES: Final = 12
+"""Values of an enum that are named."""
 SECONDS: Final = (1e9, 1e10)
 """Times in seconds since 2001; in milliseconds these would lie in the first months of 1970."""
 
@@ -42,7 +44,7 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
         if read.kind not in WANTED or (read.kind, read.member) in notes:
             continue
         try:
-            said = _unfit(results, read)
+            said = _unfit(results, read, line_at(context.program.source, read.line) or "")
         except (Uncertain, Characters):
             continue
         if said is not None:
@@ -70,13 +72,14 @@ def _against_date(results: ReadValues, read: Read, dates: set[str], context: Hin
     return f"{shown} is text ({quoted(values[0], SHOWN)}, line {read.line}), which compared with a Date is never true: write new Date({shown})"
 
 
-def _unfit(results: ReadValues, read: Read) -> str | None:
+def _unfit(results: ReadValues, read: Read, line: str) -> str | None:
     walk = Walk()
     if read.kind in ("as number", "as text"):
         values = [
             member(owner, read.member) for source in read.sources for owner in results.values(walk, source)
         ]
-        return _never_same(read, values)
+        declared = [results.declared(source).get(read.member) for source in read.sources]
+        return _never_same(read, values) or _never_written_so(read, values, declared, line)
     for source in read.sources:
         for owner in results.values(walk, source):
             said = _not_held(read, owner) if read.kind == "held" else _said(read, member(owner, read.member))
@@ -87,12 +90,35 @@ def _unfit(results: ReadValues, read: Read) -> str | None:
 
 def _never_same(read: Read, values: Sequence[Any]) -> str | None:
     """Of `r.id === "7"` where all are numbers, and of `r.n === 7` where all are text."""
+    if not values:
+        return None
+    if all(isinstance(value, dict | list) for value in values):
+        other = "a number" if read.kind == "as number" else "text"
+        return f"{one_line(read.shown)} is {described(values[0])} (line {read.line}), so that === with {other} is never true"
     kinds = (str,) if read.kind == "as number" else (int, float, bool)
-    if not values or not all(isinstance(value, kinds) for value in values):
+    if not all(isinstance(value, kinds) for value in values):
         return None
     what, other = ("text", "a number") if read.kind == "as number" else ("no text", "text")
     first = shorten(orjson.dumps(values[0]).decode(), SHOWN)
     return f"{one_line(read.shown)} is {what} ({first}, line {read.line}), so that === with {other} is never true"
+
+
+def _never_written_so(
+    read: Read, values: Sequence[Any], declared: Sequence[Collection[str] | None], line: str
+) -> str | None:
+    """Of `o.status === "Open"` where no value is that and some are "open", or where the schema has other values."""
+    found = re.search(rf"(?<![\w$.]){re.escape(read.shown)}\s*[!=]==?\s*([\"'`])([^\"'`]+)\1", line)
+    if found is None or not all(isinstance(value, str | None) for value in values) or found[2] in values:
+        return None
+    never = f"{one_line(read.shown)} is never {quoted(found[2])} (line {read.line})"
+    for value in values:
+        if value is not None and value.casefold() == found[2].casefold():
+            both = re.search(rf"[\"'`]{re.escape(value)}[\"'`]", line)
+            return None if both else f"{never}: it is written {quoted(value)}"
+    known = dict.fromkeys(text for texts in declared for text in sorted(texts or ()))
+    if not known or None in declared or found[2] in known:
+        return None
+    return f"{never}: it is one of {listed(map(quoted, known), MOST_VALUES)}"
 
 
 def _not_held(read: Read, owner: Any) -> str | None:

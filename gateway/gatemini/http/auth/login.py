@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 OWN_ISSUER = "gatemini"
 """The issuer of tokens in the token file."""
 NEVER = float("inf")
+LAST_SECOND = 2**53
+"""The latest end of a token, in seconds since the epoch; a later one would be no float."""
 
 _OF_ONE_TOKEN = frozenset(("exp", "iat", "nbf", "jti", "auth_time", "nonce", "at_hash"))
 """Claims that differ in each token of the same user."""
@@ -169,7 +171,9 @@ class Logins:
         if self._introspection is not None and config.auth.introspection is not None:
             claims = await self._introspection.claims(token)
             named = claims.get("iss")
-            issuer = named if isinstance(named, str) else config.auth.introspection.url
+            # The name of our own tokens is not its to give: it would make their principals.
+            own = not isinstance(named, str) or named == OWN_ISSUER
+            issuer = config.auth.introspection.url if own else str(named)
             return _of_claims(claims, issuer, _client(claims, "client_id"), token)
         raise TokenRefused("it has none of the forms that are configured")
 
@@ -245,11 +249,15 @@ def _login(found: Found, clients: dict[str, ClientGrant] | None) -> Login:
 
 def _user(principal: Principal) -> AuthenticatedUser | None:
     """Return the user that the SDK binds sessions and request states to; it does not have the token."""
-    if not principal.id.startswith("["):
+    if principal.user is None:
         return None  # it did not log in
-    issuer, subject, client = json.loads(principal.id)
+    issuer, subject = principal.user
     token = AccessToken(
-        token="", client_id=client, scopes=sorted(principal.scopes), subject=subject, claims={"iss": issuer}
+        token="",
+        client_id=principal.client,
+        scopes=sorted(principal.scopes),
+        subject=subject,
+        claims={"iss": issuer},
     )
     return AuthenticatedUser(token)
 
@@ -260,7 +268,11 @@ def _of_claims(claims: dict[str, Any], issuer: str, client: str, token: str | No
         raise TokenRefused("its sub is no text")
     if not subject and not client:
         raise TokenRefused("it names neither a subject nor a client")
-    until = float(expires) if isinstance(expires, int | float) else NEVER
+    if not f"{subject or ''}{client}".isprintable():
+        raise TokenRefused("its subject or client has characters that cannot be printed")
+    if expires is not None and (not isinstance(expires, int | float) or isinstance(expires, bool)):
+        raise TokenRefused("its exp is no number")
+    until = NEVER if expires is None else float(min(expires, LAST_SECOND))
     lasting = {name: value for name, value in claims.items() if name not in _OF_ONE_TOKEN}
     return Found(
         issuer, subject or "", client, _scopes(claims), None, until, introspected=token, claims=lasting

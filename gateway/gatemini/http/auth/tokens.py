@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Annotated
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from gatemini.config.model.backend import Strict
 from gatemini.errors import ConfigError, InvalidRequest
@@ -30,15 +31,23 @@ HEAD = "# Made by `gatemini token`. A token is shown once; here is its SHA-256, 
 _NO_HASH = hashlib.sha256(secrets.token_bytes(SECRET_BYTES)).hexdigest()
 
 
+def _with_zone(moment: datetime) -> datetime:
+    """Read a moment without a zone, as people write it into the file, as UTC."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+Moment = Annotated[datetime, AfterValidator(_with_zone)]
+
+
 class TokenEntry(Strict):
     """One token in the file."""
 
     id: str = Field(pattern=r"^[0-9a-f]{12}$")
     client: str = Field(min_length=1, max_length=200)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", repr=False)
-    created: datetime
-    expires: datetime | None = None
-    revoked: datetime | None = None
+    created: Moment
+    expires: Moment | None = None
+    revoked: Moment | None = None
     scopes: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
     """Globs: only tools that one matches may be called. None: the token has no limit."""
@@ -105,7 +114,7 @@ def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
     try:
         read = yaml.safe_load(read_own(path, MOST_BYTES))
         return _File.model_validate(read or {}).tokens
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path} is no YAML: {getattr(error, 'problem', None) or 'unreadable'}") from error
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]

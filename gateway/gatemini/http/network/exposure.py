@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gatemini.config.model.http.server import HttpConfig
+from gatemini.config.model.values.hosts import is_loopback
 from gatemini.errors import ConfigError
-from gatemini.http.network.guard import is_loopback
 
 OPEN = "serving without http.auth: every user and program of this machine can call every tool of this gateway"
 

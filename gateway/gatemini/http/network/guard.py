@@ -6,22 +6,16 @@ The SDK's own checks compare Host with its port, know no proxies and are off unl
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from gatemini.config.model.http.server import HttpConfig
+from gatemini.config.model.values.hosts import is_loopback
 
+_HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::[0-9]{1,5})?")
+"""A name or address, with a port or without."""
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach this address or name."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def host_names(config: HttpConfig, listen_host: str) -> frozenset[str]:
@@ -51,10 +45,16 @@ class Guard:
     def host(self, headers: Mapping[str, str]) -> str:
         """Refuse other hosts: a page whose name an attacker rebinds to this machine sends the attacker's name."""
         named = headers.get("host", "")
-        name = named if named.endswith("]") else named.rpartition(":")[0] or named
-        if name.lower() in self._hosts:
+        match = _HOST.fullmatch(named)
+        if match is not None and match[1].lower() in self._hosts:
             return ""
         return f"Host: found {named or 'none'}, allowed are {', '.join(sorted(self._hosts))}"
+
+    def framing(self, headers: Mapping[str, str]) -> str:
+        """Refuse two lengths of one body: a proxy that goes by the other one would take a part of it for a request."""
+        if "content-length" in headers and "transfer-encoding" in headers:
+            return "Content-Length and Transfer-Encoding exclude each other"
+        return ""
 
     def origin(self, headers: Mapping[str, str]) -> str:
         """Refuse pages that are not listed: only browsers send an Origin."""

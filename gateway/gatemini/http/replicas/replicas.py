@@ -82,7 +82,10 @@ class Replicas:
         most = None if config.state.blobs is not None else INLINE_BYTES
         results = SessionResults(app.state, session.id, session.results, config.results.idle, most)
         if session.reads is not None:
-            results.labels = SessionLabels(app.state, session.id, session.reads, self._gathers_labels)
+            idle = config.http.sessions.idle
+            results.labels = SessionLabels(
+                app.state, session.id, session.reads, self._gathers_labels, idle=idle
+            )
         session.results.replicas = results
         journals = SessionSharedJournals(self._journals, session.id)
         session.journals.new_file, session.journals.load = journals.file, journals.load

@@ -36,6 +36,8 @@ class Wire(ABC):
 
     error_event: str | None = None
     """The name of an event with an error."""
+    usage_key = "usage"
+    """The member of an answer that has the counts of its tokens."""
 
     @abstractmethod
     def answer(self, body: Value) -> Answer:
@@ -61,6 +63,11 @@ class Wire(ABC):
     def error(self, message: str, status: int) -> Value:
         """An error in the provider's form."""
 
+    def with_usage_of(self, body: Value, before: Value) -> Value:
+        """A whole answer whose usage has the tokens of earlier answers, too."""
+        own = member(body, self.usage_key)
+        return {**body, self.usage_key: usage_sum(before, own)} if own else body
+
     def stream_error(self, body: bytes, status: int) -> bytes:
         """An error as an event of a stream that has begun."""
         value = json_object(body)
@@ -79,10 +86,15 @@ class AnswerStream(ABC):
         self._repeat = -1
         self._held: list[Event] = []
         self._holding = False
+        self._usage_before: Value = {}
+        """Tokens of the answers before this one."""
+        self._usage: Value = {}
 
     def begin(self) -> None:
         """A request, or its repeat, begins to be answered."""
         self._repeat += 1
+        self._usage_before = usage_sum(self._usage_before, self._usage)
+        self._usage = {}
         self._held = []
         self._holding = False
         self._begin()
@@ -94,7 +106,8 @@ class AnswerStream(ABC):
             self._collect(event.value)
             if not self._holding and self._has_call(event.value):
                 self._holding = True
-                before, event = self._divided(event)
+                first, event = self._divided(event)
+                before = b"" if first is None else self._shown(first)
         if self._holding:
             self._held.append(event)
             return before
@@ -108,9 +121,9 @@ class AnswerStream(ABC):
         """All that was held back but calls of these tools, and a note in their place."""
         return b"".join(map(self._shown, self._stripped(self._held, own, note)))
 
-    def _divided(self, event: Event) -> tuple[bytes, Event]:
+    def _divided(self, event: Event) -> tuple[Event | None, Event]:
         """What comes before the first call in its event, and the event without that."""
-        return b"", event
+        return None, event
 
     def _shown(self, event: Event) -> bytes:
         """An event as a part of the one stream; the first answer's are the very bytes."""
@@ -140,6 +153,18 @@ class AnswerStream(ABC):
     @abstractmethod
     def _stripped(self, events: Iterable[Event], own: Collection[str], note: str) -> Iterable[Event]:
         """Events without the calls of these tools, with the note before what ends the answer."""
+
+
+def usage_sum(before: Value, usage: Value) -> Value:
+    """The counts of two usages added; of other members the later ones."""
+    made = {**before, **usage}
+    for key in before.keys() & usage.keys():
+        old, new = before[key], usage[key]
+        if isinstance(old, dict) and isinstance(new, dict):
+            made[key] = usage_sum(old, new)
+        elif type(old) is int and type(new) is int:
+            made[key] = old + new
+    return made
 
 
 def json_object(text: str | bytes) -> Value:

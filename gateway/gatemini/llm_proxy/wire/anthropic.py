@@ -15,6 +15,7 @@ from gatemini.llm_proxy.wire.answer import (
     member,
     objects,
     text_of,
+    usage_sum,
 )
 from gatemini.llm_proxy.wire.events import Event, written
 
@@ -83,6 +84,10 @@ class AnthropicStream(AnswerStream):
     def _collect(self, value: Value) -> None:
         index, delta = value.get("index"), member(value, "delta")
         match value.get("type"):
+            case "message_start":
+                self._usage = member(member(value, "message"), "usage")
+            case "message_delta":
+                self._usage = {**self._usage, **member(value, "usage")}
             case "content_block_start":
                 self._blocks[index] = dict(member(value, "content_block"))
             case "content_block_delta" if index in self._blocks:
@@ -110,6 +115,8 @@ class AnthropicStream(AnswerStream):
         kind = event.value.get("type")
         if kind == "message_start":
             return b""
+        if kind == "message_delta":  # of a stream its only usage that counts for all answers
+            return written({**event.value, "usage": usage_sum(self._usage_before, self._usage)}, kind)
         if isinstance(event.value.get("index"), int) and self._first_index:
             return written({**event.value, "index": event.value["index"] + self._first_index}, kind)
         return event.raw

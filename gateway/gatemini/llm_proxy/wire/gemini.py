@@ -15,12 +15,17 @@ from gatemini.llm_proxy.wire.answer import (
     member,
     objects,
     text_of,
+    usage_sum,
 )
 from gatemini.llm_proxy.wire.events import Event, written
+
+USAGE = "usageMetadata"
 
 
 class GeminiWire(Wire):
     """Parts of `candidates[0].content`; requests for several candidates pass untouched."""
+
+    usage_key = USAGE
 
     def answer(self, body: Value) -> Answer:
         return _answer(_parts(body))
@@ -58,6 +63,7 @@ class GeminiStream(AnswerStream):
         return _answer(self._collected, self._finished)
 
     def _collect(self, value: Value) -> None:
+        self._usage = member(value, USAGE) or self._usage
         candidates = objects(value.get("candidates"))
         self._finished = self._finished or any(c.get("finishReason") is not None for c in candidates)
         for part in _parts(value):
@@ -70,21 +76,24 @@ class GeminiStream(AnswerStream):
     def _has_call(self, value: Value) -> bool:
         return any(_called(part) is not None for part in _parts(value))
 
-    def _divided(self, event: Event) -> tuple[bytes, Event]:
+    def _divided(self, event: Event) -> tuple[Event | None, Event]:
         parts = _parts(event.value)
         at = next(index for index, part in enumerate(parts) if _called(part) is not None)
         if at == 0:
-            return b"", event
+            return None, event
         candidate = {
             key: value
             for key, value in objects(event.value.get("candidates"))[0].items()
             if key != "finishReason"
         }
         before = _with_parts({**event.value, "candidates": [candidate]}, parts[:at])
-        return written(before), Event(written(_with_parts(event.value, parts[at:])))
+        return Event(written(before)), Event(written(_with_parts(event.value, parts[at:])))
 
     def _continued(self, event: Event) -> bytes:
-        return event.raw
+        usage = member(event.value, USAGE)
+        if not usage:
+            return event.raw
+        return written({**event.value, USAGE: usage_sum(self._usage_before, usage)})
 
     def _stripped(self, events: Iterable[Event], own: Collection[str], note: str) -> Iterator[Event]:
         held = list(events)

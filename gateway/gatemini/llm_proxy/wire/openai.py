@@ -14,6 +14,7 @@ from gatemini.llm_proxy.wire.answer import (
     arguments_of,
     member,
     objects,
+    usage_sum,
 )
 from gatemini.llm_proxy.wire.events import Event, written
 
@@ -79,6 +80,7 @@ class OpenAIStream(AnswerStream):
 
     def _collect(self, value: Value) -> None:
         choice = _choice(value)
+        self._usage = member(value, "usage") or self._usage
         if self._id is None:
             self._id = value.get("id")
         self._finished = self._finished or choice.get("finish_reason") is not None
@@ -94,6 +96,17 @@ class OpenAIStream(AnswerStream):
     def _has_call(self, value: Value) -> bool:
         return bool(objects(member(_choice(value), "delta").get("tool_calls")))
 
+    def _divided(self, event: Event) -> tuple[Event | None, Event]:
+        """Some models write text, and all the role, beside their first call."""
+        choice = _choice(event.value)
+        delta = member(choice, "delta")
+        before = {key: part for key, part in delta.items() if key != "tool_calls"}
+        if not any(before.values()):
+            return None, event
+        first = {**choice, "delta": before, "finish_reason": None}
+        rest = {**choice, "delta": {"tool_calls": delta["tool_calls"]}}
+        return _with_choice(event, first), _with_choice(event, rest)
+
     def _continued(self, event: Event) -> bytes:
         value, choice = event.value, _choice(event.value)
         delta = {key: part for key, part in member(choice, "delta").items() if key != "role"}
@@ -105,7 +118,9 @@ class OpenAIStream(AnswerStream):
         ):
             return b""  # the beginning of the repeated answer
         choices = [{**choice, "delta": delta}] if choice else []
-        return written({**value, "id": self._id, "choices": choices})
+        usage = member(value, "usage")
+        summed = {"usage": usage_sum(self._usage_before, usage)} if usage else {}
+        return written({**value, "id": self._id, "choices": choices, **summed})
 
     def _stripped(self, events: Iterable[Event], own: Collection[str], note: str) -> Iterator[Event]:
         kept = [index for index, call in self._calls.items() if _name(call) not in own]
@@ -115,7 +130,7 @@ class OpenAIStream(AnswerStream):
             if choice.get("finish_reason") is not None and not noted:
                 noted = True
                 said = {"index": 0, "delta": {"content": note}, "finish_reason": None}
-                yield Event(written({**event.value, "choices": [said]}))
+                yield _with_choice(event, said)
             delta = dict(member(choice, "delta"))
             if "tool_calls" in delta:
                 calls = [call for call in objects(delta["tool_calls"]) if call.get("index", 0) in kept]
@@ -127,12 +142,16 @@ class OpenAIStream(AnswerStream):
             elif any(delta.values()) or choice.get("finish_reason") is not None:
                 finish = _finish(choice.get("finish_reason"), kept)
                 changed = {**choice, "delta": delta, "finish_reason": finish}
-                yield Event(written({**event.value, "choices": [changed]}))
+                yield _with_choice(event, changed)
 
 
 def _choice(body: Any) -> Value:
     choices = objects(body.get("choices")) if isinstance(body, dict) else []
     return choices[0] if choices else {}
+
+
+def _with_choice(event: Event, choice: Value) -> Event:
+    return Event(written({**event.value, "choices": [choice]}))
 
 
 def _name(call: Value) -> str:

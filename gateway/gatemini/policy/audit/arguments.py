@@ -9,18 +9,20 @@ import hmac
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 
 from gatemini.config.model.audit import KeptArguments
+from gatemini.policy.audit.record import json_text
 from gatemini.policy.canonical import canonical
 from gatemini.processes.own_files import NotOurs, others_may_read, read_own, replace_own
 
 KEY_BYTES = 32
 MOST_BYTES = 64 << 10
-"""Larger arguments are kept as their HMAC only, and hashed in a thread."""
+"""Larger arguments are kept as their HMAC only, and hashed in a thread; those that nest too deeply to be redacted are hashed, too."""
 
 
 def read_key(path: Path) -> bytes:
@@ -55,7 +57,10 @@ class Kept:
         text = canonical(arguments)
         if len(text) > MOST_BYTES:
             return await anyio.to_thread.run_sync(self._hashed, text)
-        return canonical(self._redact(arguments)) if self._how == "full" else self._hashed(text)
+        if self._how == "full":
+            with suppress(RecursionError):
+                return json_text(self._redact(arguments))
+        return self._hashed(text)
 
     def _hashed(self, text: bytes) -> bytes:
         keyed = self._keyed.copy()

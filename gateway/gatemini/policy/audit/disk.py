@@ -77,8 +77,11 @@ class Disk:
         return self.seq
 
     def _open(self) -> AuditFile:
-        name = file_name(self._began, self._instance, self._number + 1)
-        self._file = AuditFile(self.folder / name)
+        try:
+            self._file = AuditFile(self.folder / file_name(self._began, self._instance, self._number + 1))
+        except FileExistsError:  # another program has taken the name: the next record takes the one after it
+            self._number += 1
+            raise
         self._number += 1
         self._new_names = True
         return self._file

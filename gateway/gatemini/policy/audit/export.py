@@ -72,8 +72,8 @@ def ocsf(records: Iterable[dict[str, Any]]) -> Iterator[str]:
                 "request": {"uid": str(record.get("chain", ""))},
             }
             event["src_endpoint"] = {"name": record.get("client") or "unknown"}
-            if "ms" in record:
-                event["duration"] = round(record["ms"])
+            if isinstance(ms := record.get("ms"), int | float):
+                event["duration"] = round(ms)
         elif uid == _LIFECYCLE[1]:
             event["app"] = event["metadata"]["product"]
         else:

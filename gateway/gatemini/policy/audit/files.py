@@ -19,7 +19,7 @@ except ImportError:  # Windows, where an open file cannot be deleted anyway
     fcntl = None  # type: ignore[assignment]
 
 _TAIL_BYTES = 512 << 10
-"""The most that is read from either end of a file to find its first or last line."""
+"""What is read at first from either end of a file to find its first or last line; more where that line is longer."""
 MOST_JOINS = 1000
 """Heads that a start record names, the newest."""
 
@@ -33,8 +33,13 @@ class AuditFile:
         self.is_torn = False
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         self.fd = os.open(path, flags, 0o600)
-        if fcntl is not None:
-            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            if fcntl is not None:
+                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # a file system without locks: the name must be free for the next try
+            os.close(self.fd)
+            path.unlink(missing_ok=True)
+            raise
 
     def append(self, line: bytes) -> None:
         """Write a whole line or none of it. Raises OSError, with the file as it was before."""
@@ -107,18 +112,20 @@ def unjoined_heads(folder: Path) -> list[Head]:
 
 def _first_line(path: Path) -> Line | None:
     with path.open("rb") as file:
-        return read_line(file.readline(_TAIL_BYTES))
+        return read_line(file.readline())
 
 
 def _last_line(path: Path) -> tuple[Line, Head] | None:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL_BYTES))
-        lines = file.read().splitlines(keepends=True)
-    for text in reversed(lines):
-        line = read_line(text) if text.endswith(b"\n") else None
-        if line is not None:
-            return line, Head(line.instance, line.seq, digest(text), path.name)
+        tail = 0
+        while tail < size:
+            tail = min(size, 2 * tail or _TAIL_BYTES)
+            file.seek(size - tail)
+            for text in reversed(file.read(tail).splitlines(keepends=True)):
+                line = read_line(text) if text.endswith(b"\n") else None
+                if line is not None:
+                    return line, Head(line.instance, line.seq, digest(text), path.name)
     return None
 
 

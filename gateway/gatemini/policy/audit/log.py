@@ -79,7 +79,9 @@ class AuditLog:
         self.synced = 0
         """The last record that is known to be on the disk."""
         self._written = anyio.Event()
-        """Set by each record, for the tasks of `run`."""
+        """Set by the first record that the disk is to be waited for, for the tasks of `run`."""
+        self._is_unsynced = False
+        """Whether it is set: asking it costs as much as the rest of a record's number and hash."""
         self._sync_done = anyio.Event()
         self._anchored = 0
         self._anchor_due = anyio.Event()
@@ -182,7 +184,9 @@ class AuditLog:
         if not self._clear:
             self._catch_up()
         seq = self._disk.append(body)
-        self._written.set()
+        if not self._is_unsynced:
+            self._is_unsynced = True
+            self._written.set()
         if seq - self._anchored >= self.config.anchor.every or self._disk.has_pruned:
             self._disk.has_pruned = False  # an anchor vouches for the record of what was deleted
             self._anchor_due.set()
@@ -258,7 +262,7 @@ class AuditLog:
             await self._written.wait()
             if self.config.fsync == "second":
                 await anyio.sleep(SYNC_SECONDS)
-            self._written = anyio.Event()
+            self._written, self._is_unsynced = anyio.Event(), False
             seq = self._disk.seq
             try:
                 await anyio.to_thread.run_sync(self._disk.sync)
@@ -273,6 +277,7 @@ class AuditLog:
             done.set()
             if self._sync_error is not None:
                 await anyio.sleep(SYNC_SECONDS)
+                self._is_unsynced = True
                 self._written.set()
 
     async def _anchor(self) -> None:

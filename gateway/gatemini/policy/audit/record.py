@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
@@ -62,10 +64,18 @@ def read_line(text: bytes) -> Line | None:
 
 def members(record: dict[str, Any]) -> bytes:
     """Return the JSON text of a record without its braces."""
+    return json_text(record)[1:-1]
+
+
+def json_text(value: Any) -> bytes:
+    """Return a JSON text that every program reads: integers beyond 64 bits are texts, lone surrogates are escaped visibly.
+
+    Most programs refuse a line with either, so that a name with half a character would hide all that comes after it.
+    """
     try:
-        return orjson.dumps(record, option=_FORMAT)[1:-1]
-    except TypeError:  # integers beyond 64 bits and lone surrogates, which orjson refuses
-        return json.dumps(record, separators=(",", ":"), default=_text).encode()[1:-1]
+        return orjson.dumps(value, option=_FORMAT)
+    except TypeError:  # one of these, or a type or depth that orjson does not know
+        return json.dumps(_readable(value), separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def line_of(seq: int, body: bytes, prev: str) -> bytes:
@@ -78,6 +88,20 @@ def digest(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def _text(value: Any) -> str:
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_readable(str(key)): _readable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_readable(inner) for inner in value]
+    if isinstance(value, Head):
+        return _readable(asdict(value))
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 1 << 63 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     isoformat = getattr(value, "isoformat", None)
-    return str(isoformat() if isoformat is not None else value)
+    return _readable(str(isoformat() if isoformat is not None else value))

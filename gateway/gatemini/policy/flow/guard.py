@@ -16,7 +16,7 @@ from gatemini.model import Tool
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
 from gatemini.policy.flow.labels import WORDS, Held
-from gatemini.policy.rules.globs import compile_globs, tool_names
+from gatemini.policy.rules.globs import Match, compile_globs, tool_names
 from gatemini.policy.rules.hints import UNKNOWN, HintRules
 
 RULE = "policy.flow"
@@ -41,6 +41,11 @@ class FlowGuard:
 
     config: PolicyConfig = field(default_factory=PolicyConfig)
     _held: dict[str, Held] = field(default_factory=dict)
+    _untrusted: Match = field(init=False)
+    _private: Match = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.set_config(self.config)
 
     @property
     def on(self) -> bool:
@@ -49,6 +54,8 @@ class FlowGuard:
     def set_config(self, config: PolicyConfig) -> None:
         """Put other labels and rules in force. What is read while the guard is off is not known later."""
         self.config = config
+        self._untrusted = compile_globs(config.labels.untrusted)
+        self._private = compile_globs(config.labels.private)
         if not self.on:
             for held in self._held.values():
                 held.add_unknown()
@@ -75,11 +82,12 @@ class FlowGuard:
         if facts.backend == COMPOSITE_BACKEND:
             return ()
         names = tool_names(facts.backend, facts.tool, facts.qualified)
-        found = {
-            "untrusted": facts.hints.open_world or self._matches(self.config.labels.untrusted, names),
-            "private": self._matches(self.config.labels.private, names),
-        }
-        return tuple(label for label in LABELS if found[label])
+        found: list[Label] = []
+        if facts.hints.open_world or any(map(self._untrusted, names)):
+            found.append("untrusted")
+        if any(map(self._private, names)):
+            found.append("private")
+        return tuple(found)
 
     def objection(self, facts: CallFacts) -> Decision | None:
         """Return the objection to a call as things are now; with `warn`, one that allows it."""

@@ -55,7 +55,7 @@ class Held:
 
     def names(self) -> tuple[Label, ...]:
         """Return the labels, for the audit."""
-        return tuple(label for label in LABELS if label in self)
+        return tuple(label for label in LABELS if label in self) if self._reads else ()
 
     def plain(self) -> dict[str, list[str]]:
         """Return the labels as plain data, for the next process."""

@@ -51,8 +51,6 @@ class Budgets:
     def refusal(self, facts: CallFacts) -> Decision | None:
         """Return the denial of a call that would be one too many."""
         config = self.config
-        if not config.model_fields_set:
-            return None
         counts = self.of(facts.session)
         if config.calls_per_session is not None and counts.calls >= config.calls_per_session:
             return calls_spent(config.calls_per_session)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
-
-import orjson
 
 from gatemini.policy.canonical import canonical
 from gatemini.text.escape import one_line
@@ -18,40 +16,42 @@ MOST_DEPTH = 64
 _AROUND = 40
 """Characters shown before the first difference of two texts."""
 _ABSENT = object()
+Show = Callable[..., str]
 
 
-def changes_of(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return the changes between two definitions, one phrase each."""
-    found = list(_changes(old, new, ()))
-    more = len(found) - MOST_CHANGES
-    return found[:MOST_CHANGES] + ([f"and {more} more"] if more > 0 else [])
+def changes_of(old: dict[str, Any], new: dict[str, Any], *, whole: bool = False) -> list[str]:
+    """Return the changes between two definitions, one phrase each; `whole`: all of them, and no value is shortened."""
+    show = _whole if whole else _shown
+    found = list(_changes(old, new, (), show))
+    more = 0 if whole else len(found) - MOST_CHANGES
+    return [*found[:MOST_CHANGES], f"and {more} more"] if more > 0 else found
 
 
-def _changes(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[str]:
+def _changes(old: Any, new: Any, path: tuple[str, ...], show: Show) -> Iterator[str]:
     if _ABSENT not in (old, new) and canonical(old) == canonical(new):  # `==` takes 1 for true
         return
     if isinstance(old, dict) and isinstance(new, dict) and len(path) < MOST_DEPTH:
         for key in sorted({*old, *new}, key=str):
-            yield from _changes(old.get(key, _ABSENT), new.get(key, _ABSENT), (*path, str(key)))
+            yield from _changes(old.get(key, _ABSENT), new.get(key, _ABSENT), (*path, str(key)), show)
         return
     if isinstance(old, list) and isinstance(new, list) and path[-1:] in (("required",), ("enum",)):
         gone = [value for value in old if value not in new]
         added = [value for value in new if value not in old]
         for value in gone:
-            yield f"{_place(path)} no longer has {_shown(value)}"
+            yield f"{_place(path)} no longer has {show(value)}"
         for value in added:
-            yield f"{_place(path)} has {_shown(value)} as well"
+            yield f"{_place(path)} has {show(value)} as well"
         if gone or added:
             return
     if old is _ABSENT:
-        yield f"{_place(path)} is new: {_shown(new)}"
+        yield f"{_place(path)} is new: {show(new)}"
     elif new is _ABSENT:
-        yield f"{_place(path)} is gone, was {_shown(old)}"
+        yield f"{_place(path)} is gone, was {show(old)}"
     elif isinstance(old, str) and isinstance(new, str):
-        start = _first_difference(old, new)
-        yield f"{_place(path)} was {_shown(old[start:], start)}, is {_shown(new[start:], start)}"
+        start = 0 if show is _whole else _first_difference(old, new)
+        yield f"{_place(path)} was {show(old[start:], start)}, is {show(new[start:], start)}"
     else:
-        yield f"{_place(path)} was {_shown(old)}, is {_shown(new)}"
+        yield f"{_place(path)} was {show(old)}, is {show(new)}"
 
 
 def _place(path: tuple[str, ...]) -> str:
@@ -79,9 +79,13 @@ def _first_difference(old: str, new: str) -> int:
 
 
 def _shown(value: Any, start: int = 0) -> str:
-    text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
-    return (
-        f"{'“…' if start else '“'}{shorten(one_line(text), SHOWN_CHARS)}”"
-        if isinstance(value, str)
-        else shorten(one_line(text), SHOWN_CHARS)
-    )
+    text = shorten(_text(value), SHOWN_CHARS)
+    return f"{'“…' if start else '“'}{text}”" if isinstance(value, str) else text
+
+
+def _whole(value: Any, start: int = 0) -> str:
+    return f"“{_text(value)}”" if isinstance(value, str) else _text(value)
+
+
+def _text(value: Any) -> str:
+    return one_line(value if isinstance(value, str) else canonical(value).decode())

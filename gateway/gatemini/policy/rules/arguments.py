@@ -24,6 +24,10 @@ class Match(Enum):
     DOUBT = auto()
 
 
+YES, NO, DOUBT = Match
+"""Python 3.11 takes 0.2 µs for each attribute of an enumeration, and a rule looks at several."""
+
+
 Test = Callable[[Any], Match]
 
 
@@ -50,17 +54,17 @@ class ArgumentTest:
         found = {self._of(value) for value in _values(arguments, self._tokens, whole=self._whole)}
         if len(found) == 1:
             return found.pop()
-        return Match.DOUBT if found else Match.NO
+        return DOUBT if found else NO
 
     def _of(self, value: Any) -> Match:
         if value is _MISSING:
-            return Match.NO
+            return NO
         if len(self._tests) == 1:
             return self._tests[0](value)
         found = {test(value) for test in self._tests}
-        if Match.NO in found:
-            return Match.NO
-        return Match.DOUBT if Match.DOUBT in found else Match.YES
+        if NO in found:
+            return NO
+        return DOUBT if DOUBT in found else YES
 
 
 def compile_arguments(matchers: Mapping[str, ArgumentMatcher] | None) -> tuple[ArgumentTest, ...]:
@@ -114,8 +118,8 @@ def _pattern(pattern: str) -> Test:
 
     def test(value: Any) -> Match:
         if matches(value):
-            return Match.YES
-        return Match.NO if isinstance(value, str) and _is_unicode(value) else Match.DOUBT
+            return YES
+        return NO if isinstance(value, str) and _is_unicode(value) else DOUBT
 
     return test
 
@@ -128,8 +132,8 @@ def _is_unicode(text: str) -> bool:
 def _one_of(wanted: tuple[Any, ...]) -> Test:
     def test(value: Any) -> Match:
         if any(_equal(value, one) for one in wanted):
-            return Match.YES
-        return Match.NO if any(_kind(value) is _kind(one) for one in wanted) else Match.DOUBT
+            return YES
+        return NO if any(_kind(value) is _kind(one) for one in wanted) else DOUBT
 
     return test
 
@@ -137,15 +141,16 @@ def _one_of(wanted: tuple[Any, ...]) -> Test:
 def _at_most(most: float) -> Test:
     def test(value: Any) -> Match:
         if _kind(value) is not float:
-            return Match.DOUBT
-        return Match.YES if value <= most else Match.NO
+            return DOUBT
+        return YES if value <= most else NO
 
     return test
 
 
 def _kind(value: Any) -> type:
     """The JSON type of a value: integers and other numbers are one, truth values another."""
-    return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)
+    kind = type(value)
+    return float if kind is int else kind
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -26,18 +26,22 @@ class HintRules:
 
     def __init__(self, config: PolicyConfig) -> None:
         self._trusted = compile_globs(config.trust_annotations)
-        self._kept: dict[tuple[str, str], tuple[Tool, Hints]] = {}
+        self._kept: dict[tuple[str, str], tuple[tuple[Tool, Hints], ...]] = {}
+        """The last two tools of a name: a call has the one that its client finds, and the one that its server lists."""
         self._overrides = [(compile_globs((g,)), hints) for g, hints in config.override_annotations.items()]
 
     def of(self, tool: Tool) -> Hints:
         """Return the hints of a tool. The first override that fits replaces what it names."""
         key = tool.backend, tool.name
-        kept = self._kept.get(key)
-        if kept is None or kept[0] is not tool:
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            kept = self._kept[key] = tool, self._of(tool)
-        return kept[1]
+        kept = self._kept.get(key, ())
+        for known, hints in kept:
+            if known is tool:
+                return hints
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.clear()
+        hints = self._of(tool)
+        self._kept[key] = (tool, hints), *kept[:1]
+        return hints
 
     def _of(self, tool: Tool) -> Hints:
         if tool.backend == COMPOSITE_BACKEND:

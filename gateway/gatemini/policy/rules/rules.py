@@ -12,7 +12,7 @@ from gatemini.policy.decision import Ask, Decision, stricter
 from gatemini.policy.facts import CallFacts, Hints
 from gatemini.policy.limits.budgets import Counts
 from gatemini.policy.principal import Principal
-from gatemini.policy.rules.arguments import Match, compile_arguments
+from gatemini.policy.rules.arguments import DOUBT, NO, YES, Match, compile_arguments
 from gatemini.policy.rules.globs import compile_globs, tool_names
 from gatemini.policy.rules.hints import HintRules
 from gatemini.policy.rules.hours import Hours
@@ -86,35 +86,35 @@ class CompiledRule:
     def matches(self, facts: CallFacts, counts: Counts) -> Match:
         """Whether a rule that covers the tool applies to the call. Raises WhenFailed."""
         if not self.anyone and not self.concerns(facts.who, facts.at):
-            return Match.NO
+            return NO
         if not self.conditional:
-            return Match.YES
-        result = Match.YES
+            return YES
+        result = YES
         for test in self._arguments:
             found = test(facts.arguments)
-            if found is Match.NO:
+            if found is NO:
                 return found
-            if found is Match.DOUBT:
+            if found is DOUBT:
                 result = found
-        return result if self.holds(facts, counts) else Match.NO
+        return result if self.holds(facts, counts) else NO
 
     def foreseen(self, facts: CallFacts, known: Known) -> Match:
         """Whether it applies to all calls that are known so far (YES), to none (NO), or to some. Raises WhenFailed."""
-        result = Match.YES
+        result = YES
         for test in self._arguments:
-            found = test(facts.arguments) if known.has(test.name) else Match.DOUBT
-            if found is Match.NO:
+            found = test(facts.arguments) if known.has(test.name) else DOUBT
+            if found is NO:
                 return found
-            if found is Match.DOUBT:
+            if found is DOUBT:
                 result = found
         if self._when is None:
             return result
         if "session" in self._when.names or ("args" in self._when.names and not known.complete):
-            return Match.DOUBT
+            return DOUBT
         try:
-            return result if self.holds(facts, NO_CALLS) else Match.NO
+            return result if self.holds(facts, NO_CALLS) else NO
         except WhenFailed:
-            if result is Match.DOUBT:
+            if result is DOUBT:
                 return result
             raise
 
@@ -219,10 +219,10 @@ class Rules:
                 match = rule.matches(facts, counts)
             except WhenFailed as failure:
                 return _failed(rule, failure)
-            if match is Match.YES:
+            if match is YES:
                 decision = rule.decision
                 break
-            if match is Match.DOUBT:
+            if match is DOUBT:
                 doubtful = rule.decision if doubtful is None else stricter(doubtful, rule.decision)
         return stricter(decision, doubtful)
 
@@ -243,9 +243,9 @@ class Rules:
                 match = rule.foreseen(facts, known)
             except WhenFailed as failure:
                 return _failed(rule, failure)
-            if match is Match.NO:
+            if match is NO:
                 continue
-            conditional = match is Match.DOUBT
+            conditional = match is DOUBT
             if conditional and rule.rule.action == "deny":
                 continue
             if conditional and rule.rule.action == "ask":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from gatemini.discovery.search.index import Hit
@@ -25,6 +26,8 @@ SEEN_RETURNS = "returns (seen)"
 """Key of a result type that was learnt from calls."""
 TAG_CHARS = 60
 TAGS_SHOWN = 20
+_TITLE = re.compile(r"\A(?:\s*#[^\n]*\n)+")
+"""Markdown titles before the first sentence, as server-everything has."""
 
 
 def rows_of(registry: Registry, hits: Sequence[Hit], facts: Facts, *, brief: bool) -> list[Json]:
@@ -44,7 +47,7 @@ def rows_of(registry: Registry, hits: Sequence[Hit], facts: Facts, *, brief: boo
             row["description"] = visible(tool.description, lines=True)
             row["tags"] = [shorten(visible(tag), TAG_CHARS) for tag in tool.tags[:TAGS_SHOWN]]
         if tool.backend not in said and (text := facts.instructions(tool.backend)):
-            row["instructions"] = first_sentence(text)
+            row["instructions"] = first_sentence(_TITLE.sub("", text) or text)
         said.add(tool.backend)
         rows.append(row)
     return rows

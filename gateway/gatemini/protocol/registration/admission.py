@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -72,30 +72,30 @@ class Admission:
     redactor: Redactor = field(default_factory=Redactor)
     """Knows the secrets of the configuration, which are masked in the question."""
 
-    async def may_read(self, path: Any, caller: Caller) -> None:
+    async def may_read(self, path: Any, caller: Caller, read: Sequence[str] = ()) -> None:
         """Raise RegistrationRefused unless an adapter file may be read: even its error messages reveal its contents."""
-        if self._mode("cli") == "ask":
+        if self._mode("cli") == "ask" or read:
             path = visible(str(path))
             await self._ask(
                 "cli", f"An agent wants to read the file {path}, to register command lines from it.", caller
             )
 
-    async def admit(self, config: BackendConfig, caller: Caller) -> None:
-        """Raise RegistrationRefused unless the policy allows the backend and, for `ask`, the user agrees."""
+    async def admit(self, config: BackendConfig, caller: Caller, read: Sequence[str] = ()) -> None:
+        """Raise RegistrationRefused unless the policy allows the backend and the user agrees, for `ask` and after `read`."""
         kind = "http" if config.url is not None else "cli" if config.transport == "cli-adapter" else "stdio"
         mode = self._mode(kind)
         if config.url is not None:
             await self._checked(httpx2.URL(config.url).host.lower())
         else:
             self._check_commands(config, mode)
-        if mode == "ask":
+        if mode == "ask" or read:
             if masked := masked_words(config, self.redactor):
                 raise RegistrationRefused(
                     f"{', '.join(masked)}: holds a value of a configured secret, which the question to a person "
                     "would not show",
                     hint="leave the value out, or add the backend to the configuration",
                 )
-            await self._ask(kind, question(config), caller)
+            await self._ask(kind, question(config, read), caller)
 
     def _mode(self, kind: str) -> str:
         """Return `allow` or `ask`; raise RegistrationRefused for `deny`."""
@@ -103,6 +103,14 @@ class Admission:
         if mode == "deny":
             raise RegistrationRefused(f"registering {kind} backends is denied here", hint=self._remedy(kind))
         return mode
+
+    def _asked_by(self, kind: str) -> str:
+        mode: str = getattr(self.policy, kind)
+        return (
+            f"registration.{kind} is `ask`"
+            if mode == "ask"
+            else "policy.flow: the session has read something"
+        )
 
     def _remedy(self, kind: str) -> str:
         lists = "allow_hosts" if kind == "http" else "allow_commands"
@@ -114,7 +122,7 @@ class Admission:
     async def _ask(self, kind: str, message: str, caller: Caller) -> None:
         if caller.ask is None or "elicitation" not in caller.can:
             raise RegistrationRefused(
-                f"registering {kind} backends needs a person's consent (registration.{kind} is `ask`), and this "
+                f"registering {kind} backends needs a person's consent ({self._asked_by(kind)}), and this "
                 "client cannot ask one: it announced no elicitation",
                 hint=self._remedy(kind),
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gatemini.config.model.schema import BackendConfig
@@ -19,12 +19,20 @@ _VALUES_ONLY = ("env", "headers", "url")
 """Keys whose values are data to a server or a program, so that a secret in them may be masked."""
 
 
-def question(config: BackendConfig) -> str:
-    """Return the question, with each key that is set on a line; control and invisible characters are escaped."""
+def question(config: BackendConfig, read: Sequence[str] = ()) -> str:
+    """Return the question, with each key that is set on a line; control and invisible characters are escaped.
+
+    `read`: sentences on what the session has read before.
+    """
     does = "connects to another server" if config.url is not None else "starts programs on this machine"
     lines = [f"  {path}: {visible(value)}" for path, value in _set_keys(_plain(config))]
     return "\n".join(
-        [f"An agent wants to register the backend {config.name}, which {does}:", *lines, "Do you agree?"]
+        [
+            f"An agent wants to register the backend {config.name}, which {does}:",
+            *lines,
+            *(f"Before this it has read {visible(sentence)}" for sentence in read),
+            "Do you agree?",
+        ]
     )
 
 

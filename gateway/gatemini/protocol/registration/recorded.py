@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from gatemini.errors import GateminiError
 from gatemini.model import Json
+from gatemini.policy.canonical import canonical
 from gatemini.policy.door import Door
 from gatemini.protocol.client_session import Session
 
+MOST_BYTES = 64 << 10
+"""A larger template is recorded as its size and hash."""
+MOST_NAME = 200
 _NAMES_ONLY = ("env", "headers")
 """Mappings of which only the names are recorded: an agent may write a secret that no configuration knows."""
 
@@ -43,8 +48,12 @@ def _wanted(arguments: Any) -> Json:
     given = arguments if isinstance(arguments, dict) else {}
     template = given.get("manual_call_template")
     if not isinstance(template, dict):
-        return {"backend": str(given.get("manual_name", ""))}
+        return {"backend": str(given.get("manual_name", ""))[:MOST_NAME]}
     names = {
         key: sorted(map(str, template[key])) for key in _NAMES_ONLY if isinstance(template.get(key), dict)
     }
-    return {"backend": str(template.get("name", "")), "template": {**template, **names}}
+    kept: Json = {**template, **names}
+    text = canonical(kept)
+    if len(text) > MOST_BYTES:
+        kept = {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+    return {"backend": str(template.get("name", ""))[:MOST_NAME], "template": kept}

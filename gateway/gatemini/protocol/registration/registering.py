@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,16 +46,21 @@ class Registration:
         self.configured, self.spaces = frozenset(names), frozenset(spaces)
 
     async def register(
-        self, arguments: Any, caller: Caller = NOBODY, who: Principal = principal.NOBODY
+        self,
+        arguments: Any,
+        caller: Caller = NOBODY,
+        who: Principal = principal.NOBODY,
+        read: Sequence[str] = (),
     ) -> Json:
         """Return `{"backend","tools":N,"names":[…]}`; on failure what was registered before stays, and nothing else.
 
-        `caller` may be sent a request. Only the session of `who` finds what is registered, which ends with it.
+        `caller` may be sent a request. Only the session of `who` finds what is registered, which ends with it. `read`:
+        what the session has read, in sentences, where a person has to agree because of it.
         """
         given, _ = read_arguments(REGISTER_MANUAL, arguments)
         template = given["manual_call_template"]
         if "adapter_file" in template:
-            await self.admission.may_read(template["adapter_file"], caller)
+            await self.admission.may_read(template["adapter_file"], caller, read)
         config = await anyio.to_thread.run_sync(dynamic_backend, template)
         name = config.name
         if config.disabled:
@@ -64,7 +69,7 @@ class Registration:
             )
         self._check_owner(name, who)
         self._check_room(name, config.namespace, who)
-        await self.admission.admit(config, caller)
+        await self.admission.admit(config, caller, read)
         self._check_owner(name, who)
         self._check_room(name, config.namespace, who)  # the user may have taken minutes to consent
         self._changing[name] = "registered"
