@@ -67,6 +67,11 @@ def test_the_daemon_makes_the_call_and_forgets_the_session(home: Home) -> None:
     pid = home.serving()["pid"]
     assert home.command(*config, *LARGE, "-q").returncode == 0
     assert home.serving()["pid"] == pid
+    only_the_client(home)
+
+
+def only_the_client(home: Home) -> None:
+    """Wait until the session of a command is forgotten."""
     until(
         lambda: [each["client"] for each in home.serving()["sessions"]] == ["legacy"],
         "only the client's session",
@@ -171,6 +176,7 @@ def test_one_backend_logs_at_debug_for_a_while(home: Home) -> None:
 def test_top_writes_a_line_a_look_and_json(home: Home) -> None:
     config = ready(home)
     assert home.command(*config, *LARGE, "-q").returncode == 0
+    only_the_client(home)
     lines = home.command(*config, "top", "--count", "2", "--interval", "10ms").stdout.splitlines()
     assert len(lines) == 2
     assert "1 session  0 in flight  1 call  0.0/s" in lines[0]
