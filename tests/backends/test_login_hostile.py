@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shlex
 from pathlib import Path
@@ -51,6 +52,16 @@ async def test_a_request_of_another_page_neither_ends_nor_answers_a_login(target
         assert (await sent(back, target)).startswith(b"HTTP/1.1 4")
         assert (await sent(back, f"/callback?code=x&state={back.state}")).startswith(b"HTTP/1.1 200")
         assert (await back.answer())["code"] == "x"
+
+
+async def test_an_answer_that_is_sent_again_or_by_another_login_changes_nothing() -> None:
+    async with callback(BackendOAuth(), None) as one, callback(BackendOAuth(), None) as two:
+        assert one.state != two.state
+        assert (await sent(one, f"/callback?code=x&state={two.state}")).startswith(b"HTTP/1.1 400")
+        assert (await sent(one, f"/callback?code=x&state={one.state}")).startswith(b"HTTP/1.1 200")
+        await sent(one, f"/callback?code=y&state={one.state}")
+        await sent(one, f"/callback?error=<script>&state={one.state}")
+        assert (await one.answer())["code"] == "x"
 
 
 def test_a_long_secret_that_a_server_quotes_is_not_shown_in_part() -> None:
@@ -265,6 +276,28 @@ async def test_a_server_that_names_another_issuer_than_before_gets_no_secret_of_
         await there.log_in()
         await until(lambda: there.state == "healthy")
         assert "hello from there" in await there.call()
+
+
+async def test_a_login_that_is_made_while_its_backend_is_replaced_serves_the_call_that_asked_for_it(
+    tmp_path: Path, places: Places
+) -> None:
+    async with gate(tmp_path, places) as there:
+
+        async def answer_url(context: Any, params: Any) -> ElicitResult:
+            source = there.app.loaded.source
+            assert source is not None
+            before = there.app.manager.config("web")
+            written = json.loads(source.read_text())
+            written["backends"]["web"]["timeout"] = 17
+            source.write_text(json.dumps(written))
+            await until(lambda: there.app.manager.config("web") is not before)
+            assert (await visit(params.url)).status_code == 200
+            return ElicitResult(action="accept")
+
+        async with client_of(there.app, elicitation_callback=answer_url) as connected:
+            code = "return await web.echo({ text: 'hello ' + 'from there' });"
+            result = await connected.call_tool("call_tool_chain", {"code": code})
+        assert "hello from there" in result.content[0].text  # type: ignore[union-attr]
 
 
 async def test_a_call_whose_login_cannot_be_stored_names_the_login(

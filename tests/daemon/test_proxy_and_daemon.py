@@ -85,15 +85,25 @@ def test_sigterm_ends_the_proxy_with_code_0(home: Home) -> None:
     assert client.process.wait(WAIT_SECONDS) == 0
 
 
+BY_LOOKING = "import os, sys; del os.pidfd_open; from gatemini.proxy.stdio import main; main(sys.argv[2])"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(["-P", "-m", "gatemini"], id="the system says so"),
+        pytest.param(["-P", "-c", BY_LOOKING], id="it looks every 5 s", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="elsewhere the parent is looked for every 5 s")
 def test_the_proxy_ends_when_its_client_is_killed_although_stdin_stays_open(
-    home: Home, tmp_path: Path
+    home: Home, tmp_path: Path, start: list[str]
 ) -> None:
     out = tmp_path / "out"
     code = (
         "import os, subprocess, sys, time\n"
         "keep = os.pipe()\n"
-        f"p = subprocess.Popen({[sys.executable, '-P', '-m', 'gatemini', '-c', str(home.config)]!r}, stdin=keep[0])\n"
+        f"p = subprocess.Popen({[sys.executable, *start, '-c', str(home.config)]!r}, stdin=keep[0])\n"
         "q = subprocess.Popen(['sleep', '600'], pass_fds=keep)\n"
         "print(p.pid, q.pid, flush=True)\n"
         "time.sleep(600)\n"
@@ -102,11 +112,13 @@ def test_the_proxy_ends_when_its_client_is_killed_although_stdin_stays_open(
         parent = subprocess.Popen([sys.executable, "-c", code], stdout=stdout, env=home.environ)
         until(lambda: out.read_text().endswith("\n"), "the proxy runs")
         proxy, holder = map(int, out.read_text().split())
-        until(lambda: home.status() is not None, "the daemon runs")
-        parent.kill()
-        parent.wait()
-        until(lambda: proxy not in {p.pid for p in home.processes()}, "the proxy ends")
-        os.kill(holder, signal.SIGKILL)
+        try:
+            until(lambda: home.status() is not None, "the daemon runs")
+            parent.kill()
+            parent.wait()
+            until(lambda: proxy not in {p.pid for p in home.processes()}, "the proxy ends")
+        finally:
+            os.kill(holder, signal.SIGKILL)
 
 
 def test_two_configurations_have_two_daemons_and_one_status(home: Home) -> None:

@@ -95,6 +95,35 @@ def token(image: Image, volumes: Volumes) -> str:
     return made("0:10001")
 
 
+def test_the_image_writes_the_pins_of_a_changed_configuration(
+    image: Image, volumes: Volumes, tmp_path: Path
+) -> None:
+    """Before the secrets are handed over, by the user that has both folders."""
+    config, secrets = tmp_path / "config", tmp_path / "secrets"
+    shutil.copytree(ROOT / "deploy" / "config", config)
+    secrets.mkdir()
+    pins = config / "gatemini.lock.yaml"
+    committed = pins.read_text()
+    pins.unlink()
+    for name in ("state.key", "audit.key"):
+        (secrets / name).write_text(os.urandom(32).hex())
+        (secrets / name).chmod(0o600)
+    for path in (config, secrets, *config.iterdir(), *secrets.iterdir()):
+        os.chown(path, 4711, 4711)
+    running = container.run(
+        image,
+        [*image.entrypoint, "pin"],
+        user="4711:4711",
+        binds={config: "/etc/gatemini", secrets: "/run/secrets/gatemini"},
+        tmpfs=(*WRITABLE, "/srv/gatemini", "/var/log/gatemini"),
+        stdout=subprocess.PIPE,
+    )
+    with running as process:
+        said = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, said
+    assert pins.read_text() == committed
+
+
 @pytest.fixture
 def unused_port() -> int:
     return free_port()
