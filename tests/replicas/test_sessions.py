@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -13,6 +13,7 @@ import pytest
 
 from fixtures.daemons import LEGACY, WAIT_SECONDS, until
 from fixtures.direct import text_of
+from fixtures.http_gateway import text
 from fixtures.replicas import Cluster, cluster
 
 pytestmark = pytest.mark.anyio
@@ -24,20 +25,15 @@ HEADERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster(tmp_path_factory.mktemp("two")) as found:
-        yield found
-
-
 async def test_twenty_calls_of_a_client_without_affinity_are_served(two: Cluster) -> None:
+    writes, requests = len(two.writes()), two.requests()
     async with two.client(mode="legacy") as client:
         for number in range(20):
             code = f'{{"tool": "ledger.write", "arguments": {{"key": "n{number}"}}}}'
             result = await client.call_tool("call_tool_chain", {"code": code})
             assert not result.is_error, text_of(result)
-    assert two.writes() == [f"n{number}" for number in range(20)]
-    assert min(two.requests()) > 8
+    assert two.writes()[writes:] == [f"n{number}" for number in range(20)]
+    assert min(after - before for before, after in zip(requests, two.requests(), strict=True)) > 8
 
 
 async def opened(two: Cluster) -> dict[str, str]:
@@ -54,7 +50,7 @@ async def opened(two: Cluster) -> dict[str, str]:
 def listed(url: str, session: dict[str, str]) -> int:
     """The status of a request in a session."""
     body = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-    return httpx2.post(url, json=body, headers=session, trust_env=False).status_code
+    return httpx2.post(url, json=body, headers=session, trust_env=False, timeout=60).status_code
 
 
 async def test_only_genuine_ids_of_sessions_are_known_and_an_ended_one_ends_everywhere(two: Cluster) -> None:
@@ -73,24 +69,42 @@ async def test_only_genuine_ids_of_sessions_are_known_and_an_ended_one_ends_ever
         found = {**session, "Mcp-Session-Id": forged.encode("latin-1")}
         assert listed(second, found) == 404  # type: ignore[arg-type]
     assert listed(second, session) == 200
-    assert httpx2.delete(second, headers=session, trust_env=False).status_code == 200
+    assert httpx2.delete(second, headers=session, trust_env=False, timeout=60).status_code == 200
     until(lambda: listed(first, session) == 404, "the session has ended at the other replica")
     assert listed(second, session) == 404
 
 
-async def test_a_session_that_begins_while_the_store_restarts_is_known_everywhere(tmp_path: Path) -> None:
-    with cluster(tmp_path) as found:
-        found.redis.stop()
-        async with anyio.create_task_group() as tasks:
+async def test_a_session_that_begins_while_the_store_restarts_is_known_everywhere(two: Cluster) -> None:
+    two.redis.stop()
+    async with anyio.create_task_group() as tasks:
 
-            async def back() -> None:
-                await anyio.sleep(1)
-                await anyio.to_thread.run_sync(found.redis.start)
+        async def back() -> None:
+            await anyio.sleep(1)
+            await anyio.to_thread.run_sync(two.redis.start)
 
-            tasks.start_soon(back)
-            session = await opened(found)
-        until(lambda: listed(found.replicas[1].url, session) != 503, "the store is reached again")
-        assert listed(found.replicas[1].url, session) == 200
+        tasks.start_soon(back)
+        session = await opened(two)
+    for replica in two.replicas:
+        until(lambda: listed(replica.url, session) != 503, "the store is reached again")  # noqa: B023
+        assert listed(replica.url, session) == 200
+
+
+@pytest.mark.proves("http.sessions.mode")
+async def test_a_session_stays_at_its_replica_where_sessions_are_sticky(tmp_path: Path) -> None:
+    with cluster(tmp_path, http={"sessions": {"mode": "sticky"}}) as sticky:
+        session = await opened(sticky)
+        assert len(session["Mcp-Session-Id"].split(".")) == 1
+        own, other = (each.url for each in sticky.replicas)
+        assert [listed(url, session) for url in (own, other, own)] == [200, 404, 200]
+        async with sticky.at(0) as first, sticky.at(1) as second:
+            saved = text(await first.chain('return await results.save("kept");', session="s"))
+            code = f'return await results.load("{json.loads(saved)["handle"]}");'
+            assert (
+                text(await second.chain(code, session="s")) == "kept"
+            )  # needs no handshake, and none is sticky
+        assert httpx2.delete(other, headers=session, trust_env=False).status_code == 404
+        assert httpx2.delete(own, headers=session, trust_env=False).status_code == 200
+        assert listed(own, session) == 404
 
 
 @pytest.mark.long
