@@ -95,9 +95,12 @@ class Endpoint:
         for each in list(self.open):
             each.stop()
 
-    async def end_invalid(self) -> None:
-        """End requests and streams of logins that do not hold any more: a token was revoked or has expired."""
+    async def renew_logins(self) -> None:
+        """Ask the issuer again about the tokens of open requests and streams; `end_invalid` ends what it has ended."""
         await self._logins.renew([each.login for each in self.open])
+
+    def end_invalid(self) -> None:
+        """End requests and streams of logins that do not hold any more: a token was revoked or has expired."""
         for each in [each for each in self.open if not self._logins.holds(each.login)]:
             each.stop()
 
