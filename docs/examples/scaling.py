@@ -14,18 +14,18 @@ MICROS = {"set": 7.0, "get": 7.5, "list": 5.0, "script": 11.0, "ping": 3.6, "pub
 """CPU time of the store's one thread for an exchange, its system calls included: Redis 7.0 on a unix socket, a server of 2026."""
 MICROS_PER_KB = 1.5
 MICROS_PER_RECEIVER = 2.0
-"""For each replica that a message of the bus goes to."""
+"""For the replica that a message of the bus goes to."""
 
 COSTS = {
-    "a handshake": {"set": 1},
-    "a session at a replica that meets it for the first time": {"get": 1, "list": 1},
-    "a request with a session key": {"set": 2},
+    "a handshake": {"set": 1, "script": 1},
+    "a session at a replica that meets it for the first time": {"script": 1, "get": 1, "list": 1},
+    "a request with a session key": {"script": 1, "set": 1},
     "a chain": {"script": 2},
     "each call of a chain": {"script": 2},
     "each limit a call is counted for": {"script": 1},
     "each call, with the data-flow guard": {"list": 1},
     "a result that is kept": {"set": 1, "script": 1},
-    "a session that its client ends": {"set": 1, "publish": 1},
+    "a session that its client ends": {"set": 1, "list": 1},
     "a replica, each second": {"ping": 1, "set": 1},
 }
 """Exchanges with the store; the last line's without a request. `set` stands for SET and DEL, `script` for a Lua script."""
@@ -37,9 +37,9 @@ SESSION_SECONDS = 1800.0
 """How long a client works; its copies at replicas stay for `http.sessions.idle` after their last use."""
 IDLE_SECONDS = 1800.0
 ENDED = 0.5
-"""Share of sessions that their clients end, which the bus tells every replica; other clients just stay away."""
+"""Share of sessions that their clients end, of which the replicas that have them get messages; other clients just stay away."""
 CANCELLED = 0.01
-"""Share of requests that are cancelled, which the bus tells every replica."""
+"""Share of requests that are cancelled, of which the replicas that have the session get messages."""
 
 KEYS = {"session": (400, IDLE_SECONDS), "journal": (1870, 3600.0), "result": (5330, 3600.0)}
 """Bytes of Redis's memory, its own overhead included, and seconds that a key stays: a result of 4 KB, a chain of three calls."""
@@ -48,8 +48,8 @@ MOST_SESSIONS = 10_000
 """`http.sessions.max` of a replica."""
 MOST_CLIENTS = 10_000
 """`maxclients` of Redis."""
-CONNECTIONS = 32 + 2
-"""Of one replica, at most: those for exchanges, the bus, and the stream on which chains are relayed."""
+CONNECTIONS = 3
+"""Of one replica: for its exchanges, for the bus, and for the stream on which chains are relayed."""
 BUSY = 0.7
 """Share of the store's thread beyond which waiting grows fast."""
 GIGABYTES = 64.0
@@ -63,9 +63,10 @@ class Exchange:
     command: str
     kilobytes: float = 0.3
 
-    def micros(self, replicas: int) -> float:
-        receivers = MICROS_PER_RECEIVER * replicas if self.command == "publish" else 0.0
-        return MICROS[self.command] + MICROS_PER_KB * self.kilobytes + receivers
+    @property
+    def micros(self) -> float:
+        receiver = MICROS_PER_RECEIVER if self.command == "publish" else 0.0
+        return MICROS[self.command] + MICROS_PER_KB * self.kilobytes + receiver
 
 
 def cost(what: str, times: int = 1, kilobytes: float = 0.3) -> list[Exchange]:
@@ -131,8 +132,8 @@ class Outcome:
         return ", ".join(name for name, beyond in found if beyond) or "none"
 
 
-def copies_of_sessions(load: Load, chance: random.Random, sample: int) -> tuple[float, float]:
-    """(share of requests that are adoptions, copies at one replica), from the lives of some sessions."""
+def copies_of_sessions(load: Load, chance: random.Random, sample: int) -> tuple[float, float, float]:
+    """(share of requests that are adoptions, copies at one replica, of one session but the first), from some lives."""
     requests = adoptions = 0
     held = 0.0
     for _ in range(sample):
@@ -148,11 +149,11 @@ def copies_of_sessions(load: Load, chance: random.Random, sample: int) -> tuple[
             until[replica] = now + IDLE_SECONDS
         adoptions -= bool(until)  # the first one opened it
     started = load.sessions / SESSION_SECONDS
-    return adoptions / max(1, requests), started * held / sample / load.replicas
+    return adoptions / max(1, requests), started * held / sample / load.replicas, adoptions / sample
 
 
 def exchanges(
-    load: Load, adopted: float, chance: random.Random, seconds: float
+    load: Load, adopted: float, others: float, chance: random.Random, seconds: float
 ) -> Iterator[tuple[float, float]]:
     """(time, micros of the store's thread) of each exchange of so many seconds, unordered."""
     met = cost("a session at a replica that meets it for the first time")
@@ -160,9 +161,10 @@ def exchanges(
         at = chance.uniform(0, seconds)
         wanted = [*(met if chance.random() < adopted else ()), *CHAIN]
         wanted += cost("a result that is kept", kilobytes=4.0) if chance.random() < KEPT else []
-        wanted += [Exchange("publish")] if chance.random() < CANCELLED else []
+        if chance.random() < CANCELLED:
+            wanted += [Exchange("list"), *[Exchange("publish")] * round(others)]
         for exchange in wanted:
-            yield at, exchange.micros(load.replicas)
+            yield at, exchange.micros
             at += chance.expovariate(200)  # 5 ms: a step of the guest, and its call
     started = load.sessions / SESSION_SECONDS
     for what, times in (
@@ -171,7 +173,9 @@ def exchanges(
         ("a replica, each second", load.replicas * seconds),
     ):
         for exchange in cost(what, round(times)):
-            yield chance.uniform(0, seconds), exchange.micros(load.replicas)
+            yield chance.uniform(0, seconds), exchange.micros
+    for _ in range(round(started * ENDED * others * seconds)):
+        yield chance.uniform(0, seconds), Exchange("publish").micros
 
 
 def waits(asked: list[tuple[float, float]]) -> list[float]:
@@ -186,8 +190,8 @@ def waits(asked: list[tuple[float, float]]) -> list[float]:
 def simulate(load: Load, seed: int, seconds: float, sample: int = 300) -> Outcome:
     """Run a load for so many seconds of the store's time."""
     chance = random.Random(seed)  # noqa: S311 - a simulation that is the same on every run
-    adopted, copies = copies_of_sessions(load, chance, sample)
-    asked = list(exchanges(load, adopted, chance, seconds))
+    adopted, copies, others = copies_of_sessions(load, chance, sample)
+    asked = list(exchanges(load, adopted, others, chance, seconds))
     waited = sorted(waits(asked))
     started = load.sessions / SESSION_SECONDS
     born = {"session": started, "journal": load.requests, "result": load.requests * KEPT}
@@ -199,7 +203,7 @@ def simulate(load: Load, seed: int, seconds: float, sample: int = 300) -> Outcom
         copies=copies,
         busy=sum(micros for _, micros in asked) / 1e6 / seconds,
         wait_ms=1000 * waited[int(0.99 * len(waited))] if waited else 0.0,
-        deliveries=(load.requests * CANCELLED + started * ENDED) * load.replicas,
+        deliveries=(load.requests * CANCELLED + started * ENDED) * others,
         gigabytes=stored / 1e9,
     )
 
@@ -214,7 +218,7 @@ COLUMNS = (
         "its memory",
         "bus, messages/s",
     ),
-    *("connections, at most", "sessions in a replica", "beyond"),
+    *("connections", "sessions in a replica", "beyond"),
 )
 
 

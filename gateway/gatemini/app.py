@@ -138,7 +138,8 @@ class App:
         self.pinning = Pinning(self.loaded, redactor, self.audit, self.manager)
         self.pins = self.pinning.pins
         self.known = KnownBackends(self.cache, self.registry, self.pinning)
-        self.limits = SharedLimits(self.state, refuse=config.state.on_failure == "refuse")
+        refuse, idle = config.state.on_failure == "refuse", config.http.sessions.idle
+        self.limits = SharedLimits(self.state, refuse=refuse, idle=idle)
 
     def _build_services(self, config: Config, redactor: Redactor) -> None:
         """Make what answers clients, on top of backends, registry and sandbox."""

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from gatemini.chain.replay import journals_in_memory
 from gatemini.chain.replay.journals_in_memory import JournalBook, SessionJournals
 from gatemini.chain.replay.shared_journals import SessionSharedJournals, SharedJournals
 from gatemini.errors import ResumeRefused, StateUnavailable
@@ -21,10 +22,10 @@ class Store(MemoryStore):
 
     away = ""
 
-    async def append(self, key: str, values: object, ttl: float) -> int:
+    async def append(self, key: str, values: object, ttl: float, most: int = 0) -> int:
         if self.away == "before":
             raise StateUnavailable("away")
-        length = await super().append(key, values, ttl)  # type: ignore[arg-type]
+        length = await super().append(key, values, ttl, most)  # type: ignore[arg-type]
         if self.away == "after":
             raise StateUnavailable("away")
         return length
@@ -121,3 +122,27 @@ async def test_a_call_waits_for_its_record_and_an_append_that_is_repeated_counts
         cluster.dead.add("a")
         await second.reach(journal.id)
         assert len(second.kept[journal.id].trace.steps) == 2
+
+
+async def test_a_journal_that_makes_room_for_later_ones_is_deleted_unless_another_replica_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journals_in_memory, "MOST_JOURNALS", 2)
+    cluster = Cluster()
+    cluster.dead.add("a")
+    async with cluster.session("a") as first, cluster.session("b") as second:
+        ended = []
+        for number in range(2):
+            journal = first.begin(f"code {number}")
+            first.end(journal, interrupted="was cancelled")
+            await journal.trace.flush(sure=True)
+            ended.append(journal.id)
+        await second.reach(ended[1])
+        again = second.resume(ended[1], "code 1")
+        await again.trace.flush(sure=True)
+        for number in range(2):
+            first.end(first.begin(f"later {number}"), interrupted="")
+        with anyio.fail_after(20):
+            while await cluster.store.entries(f"journal:s:{ended[0]}"):  # noqa: ASYNC110 - there is no event
+                await anyio.sleep(0.001)
+        assert await cluster.store.entries(f"journal:s:{ended[1]}")

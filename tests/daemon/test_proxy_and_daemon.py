@@ -85,15 +85,25 @@ def test_sigterm_ends_the_proxy_with_code_0(home: Home) -> None:
     assert client.process.wait(10) == 0
 
 
+BY_LOOKING = "import os, sys; del os.pidfd_open; from gatemini.proxy.stdio import main; main(sys.argv[2])"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(["-P", "-m", "gatemini"], id="the system says so"),
+        pytest.param(["-P", "-c", BY_LOOKING], id="it looks every 5 s", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="elsewhere the parent is looked for every 5 s")
 def test_the_proxy_ends_when_its_client_is_killed_although_stdin_stays_open(
-    home: Home, tmp_path: Path
+    home: Home, tmp_path: Path, start: list[str]
 ) -> None:
     out = tmp_path / "out"
     code = (
         "import os, subprocess, sys, time\n"
         "keep = os.pipe()\n"
-        f"p = subprocess.Popen({[sys.executable, '-P', '-m', 'gatemini', '-c', str(home.config)]!r}, stdin=keep[0])\n"
+        f"p = subprocess.Popen({[sys.executable, *start, '-c', str(home.config)]!r}, stdin=keep[0])\n"
         "print(p.pid, flush=True)\n"
         "os.set_inheritable(keep[1], True)\n"
         "subprocess.Popen(['sleep', '8'], pass_fds=keep)\n"

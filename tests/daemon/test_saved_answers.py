@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import Home, until
+from fixtures.daemons import LEDGER, WAIT_SECONDS, Home, until
 from gatemini.proxy.memory import saved_answers
 
 
@@ -76,6 +77,29 @@ def test_other_clients_and_revisions_have_answers_of_their_own(home: Home) -> No
     prepared(home)
     keys = set(saved(home)["answers"])  # type: ignore[call-overload]
     assert keys == {"initialize 2025-06-18 legacy", "tools/list 2025-06-18 legacy"}
+
+
+def test_a_client_is_notified_where_the_daemon_s_own_answer_differs(home: Home) -> None:
+    server = home.root / "server.py"
+    server.write_text(LEDGER.read_text())
+    home.write_config(
+        backends={"ledger": {"command": sys.executable, "args": ["-I", "-S", str(server), str(home.ledger)]}}
+    )
+    prepared(home)
+    tools = 'TOOLS = [{"name": "later", "inputSchema": {"type": "object"}},'
+    server.write_text(server.read_text().replace("TOOLS = [", tools))
+    client = home.client()
+    before = client.greet()["result"]
+    client.answer(client.send("tools/list"))
+    while not client.notified("notifications/resources/list_changed"):
+        client.read(WAIT_SECONDS)
+    search = {"name": "search_tools", "arguments": {"task_description": "later"}}
+    until(
+        lambda: "ledger.later" in json.dumps(client.value(client.send("tools/call", search))),
+        "the later tool",
+    )
+    after = home.client().greet()["result"]
+    assert after["instructions"] != before["instructions"]
 
 
 def test_the_file_is_private(home: Home) -> None:

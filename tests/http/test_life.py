@@ -158,6 +158,22 @@ def test_on_sigterm_it_says_so_finishes_what_runs_and_takes_no_more(home: Home) 
     assert home.writes() == ["a", "b"]
 
 
+def test_on_sighup_it_opens_its_log_again_and_serves_on(home: Home) -> None:
+    path, moved = home.root / "own.log", home.root / "moved.log"
+    home.write_config(
+        http={"listen": "127.0.0.1:0", "drain_delay": "10ms"}, log={"file": str(path), "level": "debug"}
+    )
+    with server(home) as process:
+        assert result(process.post(chain("return 1;")))["content"][0]["text"] == "1"
+        before = path.stat().st_ino
+        os.rename(path, moved)
+        process.process.send_signal(signal.SIGHUP)
+        until(path.exists, "SIGHUP opens the file anew")
+        assert (moved.stat().st_ino, path.stat().st_ino != before) == (before, True)
+        assert process.ready() == 200
+        assert result(process.post(chain("return 2;")))["content"][0]["text"] == "2"
+
+
 @pytest.mark.long
 def test_what_is_cut_off_at_the_end_is_resumed_after_a_restart(home: Home) -> None:
     home.write_config(

@@ -74,6 +74,17 @@ async def test_an_error_about_a_name_offers_no_hidden_tool(app: App, session: Se
     assert "sleep" not in text.replace("slepp", "")
 
 
+async def test_an_error_about_a_server_that_has_just_started_offers_no_hidden_tool(tmp_path: Path) -> None:
+    rules = [{"tools": ["demo.sleep"], "action": "deny"}]
+    lazy = {"demo": {**DEMO["demo"], "lazy": True}}
+    code = "try { await demo.slepp({ ms: 1 }); } catch (e) { return [e.message, e.hint]; }"
+    async with running_app(tmp_path, lazy, policy={"rules": rules}) as app:
+        text, failed, _ = await answer(app, code)
+    assert not failed, text
+    assert "Did you mean demo." in text
+    assert "sleep" not in text
+
+
 async def test_resources_prompts_and_completion_have_no_hidden_tool(app: App, session: Session) -> None:
     surface = app.surface(session)
     for uri in ("tools", "llms", "llms-full", "types/demo", "backend/demo", "backend/demo/tools"):

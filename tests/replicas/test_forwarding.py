@@ -72,10 +72,11 @@ async def test_an_answer_that_an_outage_cuts_off_is_lost_and_not_made_again(
                 await forwarding.forward("owner", REQUEST, send)
 
 
+@pytest.mark.parametrize("bound", ["WAITING_PIECES", "WAITING_BYTES"])
 async def test_a_client_that_reads_too_slowly_loses_its_answer_and_no_other(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    monkeypatch.setattr(relay, "WAITING_PIECES", 2)
+    monkeypatch.setattr(relay, bound, 4)
     reads, sent = anyio.Event(), anyio.Event()
     quick = False
 

@@ -60,14 +60,15 @@ async def test_the_user_of_a_client_without_affinity_is_asked(two: Cluster, mode
 
 async def test_the_second_call_reaches_the_chain_at_its_own_replica_with_progress(two: Cluster) -> None:
     async with two.at(0) as first, two.at(1) as second:
-        message, headers = asked(first)
+        message, headers = asked(first, CODE.replace("look({})", "look({seconds: 0.5})"))
         message["params"]["_meta"]["progressToken"] = "p"
         parked = result(await first.post(message, headers=headers))
         assert parked["resultType"] == "input_required"
         answer = await second.post(answered(message, parked), headers=headers)
         assert text(result(answer)) == "Ada"
         progress = [each for each in messages(answer) if each.get("method") == "notifications/progress"]
-        assert all(each["params"]["progressToken"] == "p" for each in progress)
+        assert [each["params"]["progressToken"] for each in progress] == ["p"]
+        assert "ask.ask: ok" in progress[0]["params"]["message"]
         again = await second.post(answered(message, parked), headers=headers)
         assert "no longer waiting" in again.text
         stranger = await second.post(

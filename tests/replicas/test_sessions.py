@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from fixtures.daemons import LEGACY, WAIT_SECONDS, until
 from fixtures.direct import text_of
+from fixtures.http_gateway import text
 from fixtures.replicas import Cluster, cluster
 
 pytestmark = pytest.mark.anyio
@@ -91,6 +93,24 @@ async def test_a_session_that_begins_while_the_store_restarts_is_known_everywher
             session = await opened(found)
         until(lambda: listed(found.replicas[1].url, session) != 503, "the store is reached again")
         assert listed(found.replicas[1].url, session) == 200
+
+
+@pytest.mark.proves("http.sessions.mode")
+async def test_a_session_stays_at_its_replica_where_sessions_are_sticky(tmp_path: Path) -> None:
+    with cluster(tmp_path, http={"sessions": {"mode": "sticky"}}) as sticky:
+        session = await opened(sticky)
+        assert len(session["Mcp-Session-Id"].split(".")) == 1
+        own, other = (each.url for each in sticky.replicas)
+        assert [listed(url, session) for url in (own, other, own)] == [200, 404, 200]
+        async with sticky.at(0) as first, sticky.at(1) as second:
+            saved = text(await first.chain('return await results.save("kept");', session="s"))
+            code = f'return await results.load("{json.loads(saved)["handle"]}");'
+            assert (
+                text(await second.chain(code, session="s")) == "kept"
+            )  # needs no handshake, and none is sticky
+        assert httpx2.delete(other, headers=session, trust_env=False).status_code == 404
+        assert httpx2.delete(own, headers=session, trust_env=False).status_code == 200
+        assert listed(own, session) == 404
 
 
 @pytest.mark.long

@@ -86,6 +86,22 @@ async def test_an_outage_keeps_only_the_latest_results_in_memory(monkeypatch: py
     assert [each["handle"] for each in await listed(store)] == handles[1:2]
 
 
+async def test_results_beyond_what_a_session_may_have_in_the_store_stay_with_their_replica(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session_results, "SHARED_BYTES", 10)
+    store = SlowStore()
+    results, shared = session(store)
+    handles = [results.save(text=data) for data in ("abcd", "efgh", "ijkl", "m")]
+    await shared.flush()
+    assert [each["handle"] for each in await listed(store)] == [*handles[:2], handles[3]]
+    results.drop(handles[0])
+    handles.append(results.save(text="nopq"))
+    await shared.flush()
+    assert [each["handle"] for each in await listed(store)] == [handles[1], *handles[3:]]
+    assert handles[2] in results
+
+
 async def test_labels_of_a_session_that_goes_on_calling_are_never_lost() -> None:
     now = 0.0
     store = MemoryStore(lambda: now)

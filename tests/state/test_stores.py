@@ -99,6 +99,11 @@ async def test_a_list_grows_at_its_end_and_is_read_from_an_index_on(stores: Pair
     assert await stores.b.entries("journal:s:c") == [b"1", b"2", b"3"]
     assert await stores.b.entries("journal:s:c", 2) == [b"3"]
     assert await stores.b.entries("journal:s:other") == []
+    await stores.a.cut("journal:s:c", 2)
+    assert await stores.b.append("journal:s:c", [b"4", b"5"], 60, 3) == 3
+    assert await stores.a.entries("journal:s:c") == [b"3", b"4", b"5"]
+    await stores.a.cut("journal:s:c", 3)
+    assert await stores.b.entries("journal:s:c") == []
 
 
 async def test_a_set_has_each_member_once(stores: Pair) -> None:

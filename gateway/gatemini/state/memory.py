@@ -84,12 +84,17 @@ class MemoryStore:
             if (kept := self._find(key)) is not None:
                 kept.until = self._clock() + ttl
 
-    async def append(self, key: str, values: Iterable[bytes], ttl: float) -> int:
+    async def append(self, key: str, values: Iterable[bytes], ttl: float, most: int = 0) -> int:
         kept = self._find(key)
-        listed = [*(kept.value if kept is not None else ()), *values]
+        listed = [*(kept.value if kept is not None else ()), *values][-most:]
         if listed:
             self._set(key, listed, ttl)
         return len(listed)
+
+    async def cut(self, key: str, length: int) -> None:
+        kept = self._find(key)
+        if kept is not None and len(kept.value) == length:
+            del self._kept[key]
 
     async def entries(self, key: str, start: int = 0) -> list[bytes]:
         kept = self._find(key)

@@ -156,10 +156,13 @@ class RedisStore:
         for key in keys:
             await self._do("PEXPIRE", self._prefix + key, _ms(ttl))
 
-    async def append(self, key: str, values: Iterable[bytes], ttl: float) -> int:
+    async def append(self, key: str, values: Iterable[bytes], ttl: float, most: int = 0) -> int:
         name = self._prefix + key
         sealed = [self._sealer.seal(name, value) for value in values]
-        return int(await self._do(scripts.APPEND, name, _ms(ttl), *sealed))
+        return int(await self._do(scripts.APPEND, name, _ms(ttl), most, *sealed))
+
+    async def cut(self, key: str, length: int) -> None:
+        await self._do(scripts.CUT, self._prefix + key, length)
 
     async def entries(self, key: str, start: int = 0) -> list[bytes]:
         name = self._prefix + key

@@ -15,9 +15,19 @@ class Script:
 
 APPEND = Script("""
 local length = redis.call('LLEN', KEYS[1])
-for i = 2, #ARGV do length = redis.call('RPUSH', KEYS[1], ARGV[i]) end
+local most = tonumber(ARGV[2])
+for i = 3, #ARGV do length = redis.call('RPUSH', KEYS[1], ARGV[i]) end
+if most > 0 and length > most then
+  redis.call('LTRIM', KEYS[1], -most, -1)
+  length = most
+end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return length
+""")
+
+CUT = Script("""
+if redis.call('LLEN', KEYS[1]) == tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) end
+return 1
 """)
 
 PUT_NEW = Script("""

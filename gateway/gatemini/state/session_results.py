@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from typing import Any
 
 import anyio
@@ -13,6 +14,7 @@ import msgspec
 from gatemini.errors import StateUnavailable
 from gatemini.output.store.entry import Entry, KeptResult
 from gatemini.output.store.results import ResultStore
+from gatemini.state.blobs import INLINE_BYTES
 from gatemini.state.session_labels import SessionLabels
 from gatemini.state.store import StateStore
 
@@ -20,6 +22,11 @@ logger = logging.getLogger(__name__)
 
 WAITING_BYTES = 64 << 20
 """Data of results that waits for a store that cannot be reached; older results are then known to this replica only."""
+
+SHARED_BYTES = 64 << 20
+"""Data of one session that a replica has in the store itself; further results are known to this replica only."""
+MOST_FACTS = 10_000
+"""Entries of the list of results of one session; of more the last ones."""
 
 
 class Fact(msgspec.Struct, array_like=True):
@@ -62,16 +69,40 @@ class SessionResults:
         self._flushing = anyio.Lock()
         """Held by one `flush`; another one returns after it, when the store has what both found waiting."""
         self._elsewhere: list[Fact] = []
+        self._shared: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        """Results in the store itself: handle → (when, bytes), the oldest first."""
+        self._shared_bytes = 0
+        self._counting = threading.Lock()
 
     def saved(self, entry: Entry, data: bytes) -> None:
         """Put a new result into the store with the next `flush`."""
-        if self._most is None or len(data) <= self._most:
+        if (self._most is None or len(data) <= self._most) and self._fits(entry.handle, len(data)):
             fact = Fact(entry.handle, entry.kind, entry.size, entry.label, time.time())
             kept = KeptResult(entry.handle, entry.kind, entry.mime, entry.label, 0.0, data)
             self._waiting.append((fact, kept))
 
+    def _fits(self, handle: str, size: int) -> bool:
+        """Count a result among those in the store; False where they are `SHARED_BYTES` already."""
+        now = time.monotonic()
+        with self._counting:
+            while self._shared and next(iter(self._shared.values()))[0] < now - self._ttl:
+                self._uncount(next(iter(self._shared)))
+            if size > INLINE_BYTES:  # it is in a file
+                return True
+            if fits := self._shared_bytes + size <= SHARED_BYTES:
+                self._shared[handle] = now, size
+                self._shared_bytes += size
+        if not fits:
+            logger.warning("%s is known to this replica only: its session has too many in the store", handle)
+        return fits
+
+    def _uncount(self, handle: str) -> None:
+        self._shared_bytes -= self._shared.pop(handle, (0.0, 0))[1]
+
     def dropped(self, handle: str) -> None:
         """Delete a result from the store with the next `flush`."""
+        with self._counting:
+            self._uncount(handle)
         self._waiting.append((Fact(handle, "", 0, None, 0.0, gone=True), None))
 
     async def flush(self) -> None:
@@ -103,7 +134,7 @@ class SessionResults:
                 stored = msgspec.msgpack.encode(_Stored(kept, fact.created))
                 await self._store.put(self._key(fact.handle), stored, self._ttl)
         facts = [msgspec.msgpack.encode(fact) for fact, _ in batch]
-        await self._store.append(f"results:{self._session}", facts, self._ttl)
+        await self._store.append(f"results:{self._session}", facts, self._ttl, MOST_FACTS)
 
     def _put_back(self, batch: list[_Waiting]) -> None:
         """Keep a batch for the next `flush`: of the data only the latest that fit `WAITING_BYTES`."""

@@ -49,8 +49,15 @@ class StateStore(Protocol):
         """Give keys that exist a new time to live."""
         ...
 
-    async def append(self, key: str, values: Iterable[bytes], ttl: float) -> int:
-        """Add values to the end of a list; return its length."""
+    async def append(self, key: str, values: Iterable[bytes], ttl: float, most: int = 0) -> int:
+        """Add values to the end of a list; return its length. `most`: how many it keeps, the last ones; 0 for all.
+
+        They may be there twice where the answer to a first attempt was lost.
+        """
+        ...
+
+    async def cut(self, key: str, length: int) -> None:
+        """Delete a list, if it has this length: nothing was added to it meanwhile."""
         ...
 
     async def entries(self, key: str, start: int = 0) -> list[bytes]:

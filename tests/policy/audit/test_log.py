@@ -478,6 +478,13 @@ async def test_an_anchor_that_a_full_disk_cuts_leaves_the_earlier_ones_readable(
     with limited_files((tmp_path / "anchors").stat().st_size + 20):
         (failed,) = await send_anchor(config, head)
     assert "anchors: " in failed
-    assert list(read_anchors(tmp_path / "anchors")) == [head]
+    assert read_anchors(tmp_path / "anchors") == ([head], [])
     assert await send_anchor(config, head) == []
-    assert list(read_anchors(tmp_path / "anchors")) == [head, head]
+    assert read_anchors(tmp_path / "anchors") == ([head, head], [])
+
+
+async def test_an_anchor_after_one_that_a_crash_has_cut_has_a_line_of_its_own(tmp_path: Path) -> None:
+    place, head = tmp_path / "anchors", Head("i", 7, "ab" * 32)
+    place.write_bytes(b'{"instance":"i","se')
+    assert await send_anchor(AnchorConfig(file=place), head) == []
+    assert read_anchors(place) == ([head], [1])

@@ -50,6 +50,7 @@ class SharedJournals:
         self._running = False
         self._gathered: list[SharedJournal] = []
         """Journals with records to append."""
+        self._dropped: list[SharedJournal] = []
         self._wanted, self._urgent = anyio.Event(), anyio.Event()
         self._writing: set[SharedJournal] = set()
 
@@ -67,6 +68,9 @@ class SharedJournals:
                     gathered, self._gathered = self._gathered, []
                     for journal in gathered:
                         tasks.start_soon(self._append, journal)
+                    dropped, self._dropped = self._dropped, []
+                    for journal in dropped:
+                        tasks.start_soon(journal.remove)
             finally:
                 self._running = False
 
@@ -75,6 +79,12 @@ class SharedJournals:
         if self._running:
             self._writing.add(journal)
             self._gathered.append(journal)
+            self._wanted.set()
+
+    def drop(self, journal: SharedJournal) -> None:
+        """Delete a journal from the store, soon."""
+        if self._running:
+            self._dropped.append(journal)
             self._wanted.set()
 
     def hurry(self) -> None:
@@ -175,6 +185,8 @@ class SharedJournal:
         self._idle.set()
         self._failed: StateUnavailable | None = None
         self._overtaken = self._dropped = False
+        self._appended = float("-inf")
+        """When records were appended last."""
 
     def put(self, record: Record, size: int = 0) -> None:
         """Add a record to the next append."""
@@ -246,6 +258,7 @@ class SharedJournal:
                 if length != self._length + len(batches):
                     await self._check_overtaken()
                 self._length, self._stored = length, self._stored + len(batches)
+                self._appended = time.monotonic()
         except StateUnavailable as error:
             if self._failed is None:
                 logger.warning("the journal of %s is not in the store: %s", self._chain, error.message)
@@ -264,6 +277,16 @@ class SharedJournal:
                 self._overtaken = True
 
     def drop(self) -> None:
-        """Drop the records that wait and all later ones."""
+        """Drop the records that wait and all later ones, and what the store has, unless another replica has gone on with it."""
         self._records.clear()
         self._dropped = True
+        if time.monotonic() - self._appended < KEPT_SECONDS:  # else it has expired
+            self._journals.drop(self)
+
+    async def remove(self) -> None:
+        """Delete from the store what this replica has dropped."""
+        try:
+            await self.written()
+            await self._journals.store.cut(self._key, self._length)
+        except StateUnavailable:
+            logger.debug("the journal of %s cannot be deleted and expires by itself", self._chain)

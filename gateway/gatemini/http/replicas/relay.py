@@ -22,7 +22,8 @@ logger = logging.getLogger(__name__)
 CHECK_SECONDS = 1.0
 """Between two checks that the other replica is alive."""
 WAITING_PIECES = 10_000
-"""Pieces of an answer that may wait for a client that reads slowly."""
+WAITING_BYTES = 16 << 20
+"""Pieces of an answer, and bytes in them, that may wait for a client that reads slowly."""
 
 REQUEST, PIECE, GONE, NOT_IN_PROGRESS = "request", "piece", "gone", "not here"
 
@@ -66,7 +67,31 @@ class OwnerLost(Exception):
 
 
 Serve = Callable[[Forwarded, Receive, Send], Awaitable[None]]
-_Pieces = MemoryObjectSendStream[Piece | None]
+
+
+class _Waiting:
+    """The pieces of one answer that wait for its client."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.give: MemoryObjectSendStream[Piece | None]
+        self.take: MemoryObjectReceiveStream[Piece | None]
+        self.give, self.take = anyio.create_memory_object_stream(WAITING_PIECES)
+
+    def add(self, piece: Piece | None) -> bool:
+        """Add a piece; False where too much waits already."""
+        self.bytes += len(piece.body) if piece is not None else 0
+        try:
+            self.give.send_nowait(piece)
+        except anyio.WouldBlock:
+            return False
+        return self.bytes <= WAITING_BYTES
+
+    async def next(self) -> Piece | None:
+        """Return the next piece; None where there is no answer. Raises EndOfStream."""
+        piece = await self.take.receive()
+        self.bytes -= len(piece.body) if piece is not None else 0
+        return piece
 
 
 class Relay:
@@ -76,7 +101,7 @@ class Relay:
         self._peers = peers
         self._serve = serve
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._sent: dict[str, _Pieces] = {}
+        self._sent: dict[str, _Waiting] = {}
         """Exchange that another replica answers → where its pieces go."""
         self._served: dict[str, anyio.Event] = {}
         """Exchange that is answered for another replica → set when its client is gone."""
@@ -105,14 +130,13 @@ class Relay:
         if owner == self._peers.replica or not await self._peers.alive(owner):
             return False
         exchange = secrets.token_hex(8)
-        give, take = anyio.create_memory_object_stream[Piece | None](WAITING_PIECES)
-        self._sent[exchange] = give
+        waiting = self._sent[exchange] = _Waiting()
         answered: bool | None = None
         try:
-            with give, take:
+            with waiting.give, waiting.take:
                 await self._peers.send(owner, REQUEST, exchange, msgspec.msgpack.encode(request))
                 try:
-                    answered = await self._pass_pieces(owner, take, send)
+                    answered = await self._pass_pieces(owner, waiting, send)
                 except (StateUnavailable, anyio.EndOfStream) as error:
                     raise OwnerLost(f"the answer of replica {owner} is lost: {error!r}") from error
                 return answered
@@ -122,14 +146,12 @@ class Relay:
                 with anyio.move_on_after(CHECK_SECONDS, shield=True), suppress(StateUnavailable):
                     await self._peers.send(owner, GONE, exchange)
 
-    async def _pass_pieces(
-        self, owner: str, pieces: MemoryObjectReceiveStream[Piece | None], send: Send
-    ) -> bool:
+    async def _pass_pieces(self, owner: str, waiting: _Waiting, send: Send) -> bool:
         """Send the client what arrives; False where nothing did. Raises OwnerLost, StateUnavailable, EndOfStream."""
         begun = False
         while True:
             with anyio.move_on_after(CHECK_SECONDS) as wait:
-                piece = await pieces.receive()
+                piece = await waiting.next()
             if wait.cancelled_caught:
                 if await self._peers.alive(owner):
                     continue
@@ -144,14 +166,11 @@ class Relay:
                 return True
 
     def _add_piece(self, message: PeerMessage, piece: Piece | None) -> None:
-        pieces = self._sent.get(message.exchange)
-        if pieces is not None:
-            try:
-                pieces.send_nowait(piece)
-            except anyio.WouldBlock:
-                logger.warning("an answer of another replica is cut off: its client reads too slowly")
-                del self._sent[message.exchange]
-                pieces.close()
+        waiting = self._sent.get(message.exchange)
+        if waiting is not None and not waiting.add(piece):
+            logger.warning("an answer of another replica is cut off: its client reads too slowly")
+            del self._sent[message.exchange]
+            waiting.give.close()
 
     # -- requests of other replicas ---------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """Sessions of the handshake eras that move: any replica can serve a session that another one has opened.
 
 The store has the handshake of each session, and the requests that changed what its client is notified of. A replica that
-serves a session for the first time replays them into a copy of its own. Later messages of the client that concern the
-other replicas are published to them.
+serves a session for the first time replays them into a copy of its own, and adds itself to the session's set of replicas.
+Later messages of the client are published to those of the set.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from gatemini.state.store import StateStore
 
 logger = logging.getLogger(__name__)
 
-CHANNEL = "sessions"
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 REPLAYED = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 """Requests that change the session: kept for replicas that copy it later, and published to those that have a copy."""
+MOST_REPEATED = 2_000
+"""How many of these requests are kept of one session, the last ones."""
 PUBLISHED = frozenset({"notifications/cancelled", "notifications/roots/list_changed"})
 """Notifications that concern each replica that runs requests of the session."""
 RENEW_SHARE = 0.25
@@ -53,9 +54,8 @@ Kind = Literal["said", "ended", "streams"]
 
 
 class SessionMessage(msgspec.Struct, array_like=True):
-    """One message about a session: its client sent `body`, it has ended, or its stream is at the sending replica now."""
+    """One message about a session: its client sent `body`, it has ended, or its stream is at another replica now."""
 
-    replica: str
     ident: str
     kind: Kind
     body: bytes = b""
@@ -92,7 +92,8 @@ class SharedSessions:
         self._renewed[session.ident] = time.monotonic()
         while True:
             try:
-                return await self._store.put(_session(session.ident), data, self._ttl)
+                await self._store.put(_session(session.ident), data, self._ttl)
+                return await self._store.add(_copies(session.ident), [self._replica], self._ttl)
             except StateUnavailable as error:
                 if time.monotonic() > until:
                     logger.warning("a session is known to this replica only: %s", error.message)
@@ -105,7 +106,7 @@ class SharedSessions:
         if now - self._renewed.get(session.ident, 0.0) > RENEW_SHARE * self._ttl:
             self._renewed[session.ident] = now
             with _without_store("a session may end at other replicas"):
-                await self._store.renew(self._ttl, _session(session.ident), _repeated(session.ident))
+                await self._store.renew(self._ttl, *_keys(session.ident))
 
     async def adopt(
         self, ident: str, principal: Principal, user: AuthenticatedUser | None
@@ -131,6 +132,8 @@ class SharedSessions:
     async def _copy(
         self, ident: str, principal: Principal, user: AuthenticatedUser | None
     ) -> HttpSession | None:
+        # First, so that what is published from now on comes to this replica.
+        await self._store.add(_copies(ident), [self._replica], self._ttl)
         [data] = await self._store.get(_session(ident))
         if data is None:
             return None
@@ -165,7 +168,14 @@ class SharedSessions:
             return
         with _without_store(f"other replicas do not know of {method}"):
             if method in REPLAYED:
-                await self._store.append(_repeated(session.ident), [body], self._ttl)
+                repeated = await self._store.append(
+                    _repeated(session.ident), [body], self._ttl, MOST_REPEATED
+                )
+                if repeated == MOST_REPEATED:
+                    logger.warning(
+                        "a session has changed its subscriptions and log level %d times: other replicas forget the first ones",
+                        MOST_REPEATED,
+                    )
             await self._publish(session.ident, "said", body)
 
     async def end(self, session: HttpSession) -> None:
@@ -173,7 +183,7 @@ class SharedSessions:
         self._renewed.pop(session.ident, None)
         with _without_store("a session goes on at other replicas"):
             await self._store.delete(_session(session.ident), _repeated(session.ident))
-            await self._publish(session.ident, "ended")
+            await self._publish(session.ident, "ended")  # to the set, which expires by itself
 
     async def leave(self, session: HttpSession) -> None:
         """Drop this replica's copy of a session, which goes on in the store."""
@@ -186,12 +196,14 @@ class SharedSessions:
             await self._publish(session.ident, "streams")
 
     async def _publish(self, ident: str, kind: Kind, body: bytes = b"") -> None:
-        message = SessionMessage(self._replica, ident, kind, body)
-        await self._store.publish(CHANNEL, msgspec.msgpack.encode(message))
+        """Publish a message to the other replicas that have a copy of the session."""
+        message = msgspec.msgpack.encode(SessionMessage(ident, kind, body))
+        for replica in await self._store.members(_copies(ident)) - {self._replica}:
+            await self._store.publish(_channel(replica), message)
 
     async def run(self) -> None:
         """Apply the messages of other replicas to this replica's copies, until cancelled."""
-        await subscribe(self._store, CHANNEL, self._apply_in_time)
+        await subscribe(self._store, _channel(self._replica), self._apply_in_time)
 
     async def _apply_in_time(self, data: bytes) -> None:
         with anyio.move_on_after(APPLY_SECONDS):
@@ -202,8 +214,6 @@ class SharedSessions:
             message = msgspec.msgpack.decode(data, type=SessionMessage)
         except msgspec.MsgspecError as error:
             logger.warning("a message of a replica of another version cannot be read: %s", error)
-            return
-        if message.replica == self._replica:
             return
         async with self._copying(message.ident):
             session = self._sessions.named_by(message.ident)
@@ -229,6 +239,18 @@ def _session(ident: str) -> str:
 
 def _repeated(ident: str) -> str:
     return f"repeated:{ident}"
+
+
+def _copies(ident: str) -> str:
+    return f"copies:{ident}"
+
+
+def _keys(ident: str) -> tuple[str, ...]:
+    return _session(ident), _repeated(ident), _copies(ident)
+
+
+def _channel(replica: str) -> str:
+    return f"sessions:{replica}"
 
 
 @contextmanager

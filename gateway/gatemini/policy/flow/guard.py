@@ -110,7 +110,8 @@ class FlowGuard:
             return None
         does = "it reaches the open world" if hints.open_world else "it can change something"
         read = " and ".join(f"{WORDS[label]} ({held.reads(label)})" for label in against)
-        return Decision(_ACTIONS[self.config.flow], RULE, f"{does}, and this session has read {read}")
+        reason = f"{does}, and this session has read {read}"
+        return Decision(_ACTIONS[self.config.flow], RULE, reason, labels=tuple(against))
 
     def settle(self, facts: CallFacts) -> tuple[Label, ...]:
         """Add the labels of an admitted call's result, however it ended: the text of an error is content too."""

@@ -9,7 +9,6 @@ import hashlib
 import time
 from collections.abc import Callable
 
-from gatemini.config.model.values.durations import MAX_SECONDS
 from gatemini.errors import CallUnchecked, StateUnavailable
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
@@ -19,9 +18,9 @@ from gatemini.policy.principal import PeriodBudget
 from gatemini.state.memory import MemoryStore
 from gatemini.state.store import StateStore
 
-SESSION_SECONDS = MAX_SECONDS
-"""How long the counts of a session are kept after its last call: no session may be idle for longer."""
-RENEW_SECONDS = 3600.0
+SESSION_SECONDS = 3600.0
+"""How long the counts of a session are kept after its last call, at least: as long as the rest of what it has."""
+RENEW_SECONDS = 900.0
 """Between two renewals of their time to live."""
 WRITE = 1 << 32
 """One call that may change something: a counter has calls in its lower half and these in its upper half."""
@@ -31,8 +30,10 @@ HINT = "try again later: the operator of this gateway must bring its state store
 class SharedLimits:
     """The limits of one gateway. With `refuse`, calls that need the store are refused while it cannot be reached."""
 
-    def __init__(self, store: StateStore, *, refuse: bool = True) -> None:
+    def __init__(self, store: StateStore, *, refuse: bool = True, idle: float = 0.0) -> None:
+        """`idle`: seconds without a request after which a session ends."""
         self.store, self.refuse = store, refuse
+        self._lasting = max(SESSION_SECONDS, idle) + RENEW_SECONDS
         self.shared = store.shared
         self.record: Callable[[CallFacts, Decision], None] = lambda facts, decision: None
         """Called for each call that is refused because the store cannot be reached."""
@@ -43,7 +44,7 @@ class SharedLimits:
         """Load the counts of the session over all replicas, for rules that depend on them. Raises CallUnchecked."""
         counts = budgets.of(facts.session)
         try:
-            total = await self.store.count(_of_session(facts), 0, SESSION_SECONDS)
+            total = await self.store.count(_of_session(facts), 0, self._lasting)
             counts.calls, counts.writes = total % WRITE, total // WRITE
         except StateUnavailable as error:
             self.refused(facts, "its rule depends on the calls of the session", error)
@@ -96,7 +97,7 @@ class SharedLimits:
             return None
         counts, key, amount = budgets.of(facts.session), _of_session(facts), _amount(facts)
         calls, writes = budgets.config.calls_per_session, budgets.config.writes_per_session
-        total = await self.store.count(key, amount, SESSION_SECONDS)
+        total = await self.store.count(key, amount, self._lasting)
         refusal: Decision | None = None
         if calls is not None and total % WRITE > calls:
             refusal = calls_spent(calls)
@@ -107,7 +108,7 @@ class SharedLimits:
             return refusal
         if time.monotonic() - counts.renewed > RENEW_SECONDS:
             counts.renewed = time.monotonic()
-            await self.store.renew(SESSION_SECONDS, key)
+            await self.store.renew(self._lasting, key)
         before = total - amount  # the caller counts this call itself
         counts.calls, counts.writes = before % WRITE, before // WRITE
         return None
@@ -116,7 +117,7 @@ class SharedLimits:
         """Take a refused call out of the count of its session."""
         if budgets.totals:
             counts = budgets.of(facts.session)
-            total = await self.store.count(_of_session(facts), -_amount(facts), SESSION_SECONDS)
+            total = await self.store.count(_of_session(facts), -_amount(facts), self._lasting)
             counts.calls, counts.writes = total % WRITE, total // WRITE
 
     async def _client(self, store: StateStore, facts: CallFacts) -> Decision | None:

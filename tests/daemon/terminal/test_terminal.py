@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -166,6 +167,33 @@ def test_one_backend_logs_at_debug_for_a_while(home: Home) -> None:
     assert "backend clock is" not in Path(home.place.log).read_text()
     assert "the parts are backend." in home.run(*config, "logs", "--level", "backend.nosy=debug").stderr
     assert home.run(*config, "logs", "--level", "noisy").returncode == 2
+
+
+def test_status_names_the_users_of_each_backend(home: Home) -> None:
+    config = ready(home)
+    first = home.clients[0]
+    first.value(first.call("clock.convert_units", value=1, source="km", target="m"))
+    second = home.client(modern=True)
+    second.greet()
+    for tool, more in (
+        ("clock.convert_units", {"value": 1, "source": "km", "target": "m"}),
+        ("shop.list_orders", {}),
+    ):
+        second.value(second.call(tool, **more))
+    status = home.serving()
+    assert {each["name"]: each["users"] for each in status["backends"]} == {"clock": 2, "shop": 1}
+    assert [each["backends"] for each in status["sessions"]] == [["clock"], ["clock", "shop"]]
+    text = home.run(*config, "status").stdout
+    assert "backend clock: healthy, 2 users" in text
+    assert re.search(
+        rf"client modern: process {second.process.pid}, for \d+ s, 3 requests, 0 in flight, in {home.root}; uses clock, shop",
+        text,
+    ), text
+    second.close()
+    until(
+        lambda: [each["users"] for each in home.serving()["backends"]] == [1, 0],
+        "a client that has left uses nothing",
+    )
 
 
 def test_top_writes_a_line_a_look_and_json(home: Home) -> None:
