@@ -102,14 +102,17 @@ class Endpoint:
         for each in list(self.open):
             each.stop()
 
-    async def end_invalid(self) -> None:
+    async def renew_logins(self) -> None:
+        """Ask the issuer again about the tokens of what is open or parked; `end_invalid` ends what it has ended."""
+        parked = [stay.login for stay in self._parking.parked() if isinstance(stay.login, Login)]
+        await self._logins.renew([*(each.login for each in self.open), *parked])
+
+    def end_invalid(self) -> None:
         """End requests and streams of logins that do not hold any more: a token was revoked or has expired.
 
         A parked chain makes no call until its client answers with a login that holds.
         """
         parked = [(stay, stay.login) for stay in self._parking.parked()]
-        waiting = [login for _, login in parked if isinstance(login, Login)]
-        await self._logins.renew([*(each.login for each in self.open), *waiting])
         ended: dict[object, Login] = {}
         for each in [each for each in self.open if not self._logins.holds(each.login)]:
             each.stop()
