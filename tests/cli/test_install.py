@@ -61,13 +61,8 @@ def test_a_file_has_its_bytes_again_after_install_twice_and_uninstall(
             installed_and_removed(client, kind, run, home)
 
 
-@pytest.mark.parametrize(
-    "client",
-    [
-        client if client in ("codex", "zed") else pytest.param(client, marks=pytest.mark.long)
-        for client in INSTALLS
-    ],
-)
+@pytest.mark.parametrize("client", INSTALLS)
+@pytest.mark.long
 def test_a_file_of_2_mb_has_its_bytes_again(client: str, run: Run, home: Path) -> None:
     installed_and_removed(client, "2 MB", run, home)
 
@@ -236,6 +231,7 @@ def test_all_finds_the_clients_that_are_here_and_the_scope_is_a_project(run: Run
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
+@pytest.mark.long
 def test_each_written_entry_starts_as_its_client_would_start_it() -> None:
     with daemon_home() as home:
         done = home.run("-c", str(home.config), "install", *INSTALLS)

@@ -119,6 +119,6 @@ def test_a_client_that_reads_nothing_leaves_the_proxy_small(home: Home) -> None:
                 return True
             return False
 
-        until(full, "the proxy stops reading", 20)
+        until(full, "the proxy stops reading")
         assert sent < 8 * MIB
         assert psutil.Process(wire.process.pid).memory_info().rss < 16 * MIB

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import MODERN, Home, ProxyClient, until
+from fixtures.daemons import MODERN, WAIT_SECONDS, Home, ProxyClient, until
 from gatemini import __version__
 from gatemini.daemon.client import ask
 from gatemini.daemon.hello import FEATURES
@@ -101,7 +101,7 @@ def test_a_session_is_found_by_its_token_again_also_after_an_idle_end(home: Home
 def kill(home: Home) -> None:
     [daemon] = home.daemons()
     daemon.kill()
-    daemon.wait(10)
+    daemon.wait(WAIT_SECONDS)
 
 
 def lost_chain(client: ProxyClient, ident: int) -> str:
@@ -174,7 +174,7 @@ def test_a_locked_daemon_seals_what_it_writes_and_the_next_one_reads_it(home: Ho
     kill(home)
     assert client.value(client.chain(f"// @resume {chain}\n{code}")) == handle
     assert client.value(client.chain("return (await results.save(['a value to hide'])).handle"))
-    assert home.run("stop", "-c", str(home.config)).returncode == 0
+    assert home.command("stop", "-c", str(home.config)).returncode == 0
     [kept] = (home.root / "state" / "gatemini" / "sessions").rglob("results")
     assert b"a value to hide" not in kept.read_bytes()
 

@@ -17,8 +17,8 @@ from fixtures import container
 from fixtures.container import ROOT, Image, needs_namespaces
 from fixtures.daemons import MODERN, until
 from fixtures.http_gateway import result
+from fixtures.ports import free_port
 from fixtures.redis_server import redis_running
-from fixtures.replicas import free_port
 
 pytestmark = [needs_namespaces, pytest.mark.long]
 
@@ -170,7 +170,10 @@ def test_it_serves_as_its_user_with_nothing_but_its_volumes_writable(
     with replica(image, volumes, unused_port) as process:
         base = f"http://127.0.0.1:{unused_port}"
         until(lambda: httpx2.get(f"{base}/readyz", trust_env=False).status_code == 200, "it is ready")
-        assert httpx2.post(f"{base}/mcp", json={}, headers=HEADERS, trust_env=False).status_code == 401
+        assert (
+            httpx2.post(f"{base}/mcp", json={}, headers=HEADERS, trust_env=False, timeout=60).status_code
+            == 401
+        )
         found = result(
             chain(unused_port, "return (await clock.list_time_zones({})).timezones.length;", token)
         )

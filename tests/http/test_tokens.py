@@ -117,7 +117,7 @@ async def test_what_is_open_for_a_token_ends_when_it_is_revoked(tmp_path: Path) 
         token, ident = made(tmp_path)
         other, _ = made(tmp_path)
         session = await gateway.handshake(bearer(token))
-        slow = "await new Promise(r => setTimeout(r, 20_000)); return 1;"
+        slow = "await new Promise(() => setTimeout(() => {}, 600_000)); return 1;"
 
         async def chain() -> None:
             message, headers = gateway.modern_chain(slow)
@@ -130,10 +130,8 @@ async def test_what_is_open_for_a_token_ends_when_it_is_revoked(tmp_path: Path) 
                 assert stream.status_code == 200
                 await until(lambda: gateway.server.endpoint.in_flight == 1)
                 tokens.revoke(tmp_path / "tokens.yaml", ident)
-                began = time.monotonic()
                 assert [line async for line in stream.aiter_lines() if line.startswith("data")] == []
                 await until(lambda: ended)
-                assert time.monotonic() - began < 10
         assert ended[0].status_code == 401
         # The session is the client's, not the token's.
         again = {**session, **bearer(other)}
@@ -258,7 +256,7 @@ async def test_too_many_failed_logins_at_once_are_refused_without_waiting(tmp_pa
 
 def test_the_commands_make_show_and_revoke_tokens(home: Any) -> None:
     def run(*words: str, code: int = 0) -> str:
-        found = home.run(*words, "-c", str(home.config))
+        found = home.command(*words, "-c", str(home.config))
         assert found.returncode == code, found.stderr
         return str(found.stdout) + str(found.stderr)
 

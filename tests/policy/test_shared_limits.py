@@ -207,7 +207,7 @@ async def test_a_grant_for_a_session_does_not_outlive_it_for_days(
     await grant_later(a, call())
     assert await admits(b, call())
     pending = False
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not pending:
             try:
                 await b.admit(call(), Reach())
@@ -302,7 +302,7 @@ async def test_a_grant_that_reached_the_store_without_an_answer_admits_one_call_
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not holds():  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.01)
 

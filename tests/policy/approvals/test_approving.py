@@ -92,7 +92,7 @@ def script(*keys: str) -> str:
 
 async def opened(app: App, count: int = 1) -> list[Approval]:
     """The open approvals, once there are so many."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while len(found := app.approvals.opened()) < count:  # noqa: ASYNC110
             await anyio.sleep(0.01)
     return found
@@ -147,11 +147,11 @@ async def test_several_calls_of_one_chain_are_shown_together(app: App, mode: str
 
 async def test_the_time_of_the_question_does_not_count(app: App) -> None:
     async def slow(_context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        await anyio.sleep(1.2)
+        await anyio.sleep(3.2)
         return accept(params)
 
     async with client_of(app, mode="legacy", elicitation_callback=slow) as client:
-        result = await run_chain(client, script("a"), timeout=1000)
+        result = await run_chain(client, script("a"), timeout=3000)
         assert not result.is_error, everything(result)
 
 
@@ -365,12 +365,11 @@ async def test_a_cancelled_call_stays_open_for_the_console(app: App) -> None:
     session = app.new_session()
     async with client_of(app, session) as client:
         app.approvals.watched()
-        with anyio.move_on_after(1) as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run_chain, client, call("a"))
-                (approval,) = await opened(app)
-                scope.cancel()
-        with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run_chain, client, call("a"))
+            (approval,) = await opened(app)
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(60):
             while approval.waiting:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         grant(app, approval)
@@ -645,7 +644,7 @@ async def test_what_the_session_reads_while_a_call_waits_is_asked_about_too(
         await app.call_meta_tool("call_tool_chain", {"code": f"await demo.{read}({{ n: 1 }})"}, session)
         app.approvals.watched()
         grant(app, first)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not (again := [each for each in app.approvals.opened() if each is not first]):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         assert again[0].request.rule == "policy.rules[0], policy.flow"
