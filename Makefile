@@ -41,11 +41,12 @@ lint: setup-dev
 types: setup-dev
 	$(PY) -m mypy
 
-# As many processes as processors, four at most; an idle one takes over tests of the others. Bytecode is kept whatever the
+# As many processes as processors, four at most (or WORKERS=N); an idle one takes over tests of the others. Bytecode is kept whatever the
 # environment says: the tests start hundreds of processes, and each would spend a fifth of a second on compiling.
 # A test that hangs is ended with the stacks of its threads and counts as failed.
 tests tests-long: export PYTHONDONTWRITEBYTECODE :=
-PYTEST := $(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal \
+WORKERS ?= logical
+PYTEST := $(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal \
 	-o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
 
 tests: setup-dev

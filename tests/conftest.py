@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 import pytest
 from hypothesis import HealthCheck, settings
 
-from fixtures import disk
+from fixtures import disk, engine_cache
 
 # Examples are derived from the test's source, not drawn at random, so that a run fails for what was changed and for
 # nothing else. No deadline: how long an example takes depends on what else the machine does.
@@ -52,8 +52,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep tests off the user's own state and cache: how often a tool was used there changes what a search ranks first."""
+    cache = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        patch.setattr(engine_cache, "of_this_run", cache / "gatemini" / "engine")
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 

@@ -124,6 +124,8 @@ class Tracker:
         self._answers: deque[Json] = deque(maxlen=ANSWERS_KEPT)
         self._recent: deque[_Recent] = deque(maxlen=RECENT_CALLS)
         self._latency: dict[str, Histogram] = {}
+        self._users: dict[str, set[str]] = {}
+        """Backends, each with the sessions that have called it."""
         self._usage: dict[str, int] = {}
         self._earlier: dict[str, int] = {}
         self._catalog_bytes = 0
@@ -149,6 +151,8 @@ class Tracker:
         if latency is None:
             latency = self._latency[backend] = Histogram()
         latency.record(ms)
+        if session is not None:
+            self._users.setdefault(backend, set()).add(session)
         if ok:
             self._usage[tool] = self._usage.get(tool, 0) + 1
         else:
@@ -189,6 +193,8 @@ class Tracker:
     def end_session(self, session: str) -> None:
         """Drop the counts of a session; the totals keep them."""
         self._sessions.pop(session, None)
+        for users in self._users.values():
+            users.discard(session)
 
     @property
     def recorded(self) -> int:
@@ -251,6 +257,14 @@ class Tracker:
             "answers": totals.answers,
             "estimated_tokens_saved": max(0, totals.processed - totals.returned) // BYTES_PER_TOKEN,
         }
+
+    def users(self, backend: str) -> int:
+        """How many sessions have called a backend and have not ended."""
+        return len(self._users.get(backend, ()))
+
+    def used_by(self, session: str) -> list[str]:
+        """The backends that a session has called."""
+        return sorted(backend for backend, sessions in self._users.items() if session in sessions)
 
     def latency(self, backend: str) -> Json:
         """`{"calls", "p50_ms", "p95_ms", "p99_ms"}`; zeros before the first call."""

@@ -151,9 +151,9 @@ async def test_requests_of_the_backend_are_answered_or_refused_clearly(bench: Be
 
 async def test_progress_restarts_the_timeout_within_the_time_of_the_chain(bench: Bench) -> None:
     await bench.odd()
-    steps = {"steps": 6, "pause": 0.3}
+    steps = {"steps": 16, "pause": 0.2}
     caller = Caller(time_left=lambda: TEST_SECONDS)
-    outcome = await bench.manager.call_tool("odd", "progress", steps, timeout=1.5, caller=caller)
+    outcome = await bench.manager.call_tool("odd", "progress", steps, timeout=3.0, caller=caller)
     assert outcome.result["content"][0]["text"] != "null"  # the call carried a token
     for most in (Caller(time_left=lambda: 0.05), Caller()):
         with pytest.raises(BackendTimeout):

@@ -259,7 +259,7 @@ async def test_backends_that_need_the_same_prerequisite_start_it_once(bench: Ben
     for name in ("one", "two", "three"):
         bench.manager.add(odd_config(name, prerequisite=wanted))
     for name in ("one", "two", "three"):
-        await bench.manager.wait_ready(name, 20)
+        await bench.manager.wait_ready(name, 60)
         assert bench.manager.status(name).restarts == 0
 
 

@@ -193,8 +193,8 @@ async def test_unanswered_probes_during_a_long_call_do_not_restart_the_backend(
     tmp_path: Path, quick_health: HealthConfig
 ) -> None:
     async with running_bench(tmp_path, health=quick_health) as bench:
-        await bench.odd(options={"silent_ping": True})
-        await bench.value("late", {"seconds": 0.8})
+        bench.manager.add(odd_config(options={"silent_ping": True}, lazy=True))
+        await bench.value("late", {"seconds": 0.8})  # which starts it: no probe comes before the call
         assert bench.manager.status("odd").restarts == 0
 
 
@@ -233,7 +233,8 @@ async def test_a_backend_that_always_fails_to_start_is_tried_a_few_times_only(
 async def test_a_backend_over_its_memory_is_drained_and_restarted(
     tmp_path: Path, quick_health: HealthConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_bench(tmp_path, health=quick_health) as bench:
+    health = quick_health.model_copy(update={"drain_timeout": 60.0})
+    async with running_bench(tmp_path, health=health) as bench:
         await bench.odd(max_memory_mb=60)
         first = bench.manager.status("odd").pid
         answers: list[object] = []

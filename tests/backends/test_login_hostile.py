@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shlex
 from pathlib import Path
@@ -15,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from mcp_types import ElicitResult
 
-from fixtures.login_gate import Person, gate
-from fixtures.realm import SECRET, Realm, realm_and_server, serving, visit
+from fixtures.login_gate import UNATTENDED, Person, Places, gate, places
+from fixtures.realm import Realm, serving, visit
 from fixtures.running import client_of, until
 from gatemini.backends.oauth import device, discovery
 from gatemini.backends.oauth.browser import Callback, callback
@@ -29,6 +30,8 @@ from gatemini.backends.oauth.vault import FileVault, StoreVault, key_of
 from gatemini.config.model.backend import BackendConfig, BackendOAuth
 from gatemini.errors import ConfigError
 from gatemini.state.memory import MemoryStore
+
+__all__ = ["places"]
 
 pytestmark = pytest.mark.anyio
 ISSUER, BACKEND = "https://id.example.com", "https://mcp.example.com/mcp"
@@ -49,6 +52,16 @@ async def test_a_request_of_another_page_neither_ends_nor_answers_a_login(target
         assert (await sent(back, target)).startswith(b"HTTP/1.1 4")
         assert (await sent(back, f"/callback?code=x&state={back.state}")).startswith(b"HTTP/1.1 200")
         assert (await back.answer())["code"] == "x"
+
+
+async def test_an_answer_that_is_sent_again_or_by_another_login_changes_nothing() -> None:
+    async with callback(BackendOAuth(), None) as one, callback(BackendOAuth(), None) as two:
+        assert one.state != two.state
+        assert (await sent(one, f"/callback?code=x&state={two.state}")).startswith(b"HTTP/1.1 400")
+        assert (await sent(one, f"/callback?code=x&state={one.state}")).startswith(b"HTTP/1.1 200")
+        await sent(one, f"/callback?code=y&state={one.state}")
+        await sent(one, f"/callback?error=<script>&state={one.state}")
+        assert (await one.answer())["code"] == "x"
 
 
 def test_a_long_secret_that_a_server_quotes_is_not_shown_in_part() -> None:
@@ -121,7 +134,7 @@ def test_a_token_that_lives_for_ever_has_an_end_that_can_be_shown(seconds: objec
     ],
 )
 async def test_a_code_is_asked_for_neither_all_the_time_nor_too_seldom(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], waits: float
+    places: Places, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], waits: float
 ) -> None:
     waited: list[float] = []
 
@@ -129,12 +142,9 @@ async def test_a_code_is_asked_for_neither_all_the_time_nor_too_seldom(
         waited.append(seconds)
         await anyio.lowlevel.checkpoint()
 
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(device.anyio, "sleep", sleep)
-    async with realm_and_server() as places:
-        places[0].device = said
-        login = await Person(places, {"flow": "device"}).log_in()
-    assert login.access_token
+    places[0].device = said
+    assert (await Person(places, {"flow": "device"}).log_in()).access_token
     assert waits in waited
 
 
@@ -169,13 +179,11 @@ def test_scopes_of_an_issuer_that_are_none_are_shown_to_nobody() -> None:
     ],
 )
 async def test_a_registration_with_odd_members_is_an_error_that_can_be_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, member: str, value: str, why: str
+    places: Places, member: str, value: str, why: str
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    async with realm_and_server() as places:
-        places[0].registration = {member: value}
-        with pytest.raises(OAuthError, match=why) as found:
-            await Person(places, {}).log_in()
+    places[0].registration = {member: value}
+    with pytest.raises(OAuthError, match=why) as found:
+        await Person(places, {}).log_in()
     assert str(found.value).isprintable()
 
 
@@ -189,13 +197,11 @@ async def test_a_registration_with_odd_members_is_an_error_that_can_be_shown(
     ],
 )
 async def test_a_page_or_code_that_nobody_should_see_is_not_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], why: str
+    places: Places, said: dict[str, Any], why: str
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    async with realm_and_server() as places:
-        places[0].device = said
-        with pytest.raises(OAuthError, match=why):
-            await Person(places, {"flow": "device"}).log_in()
+    places[0].device = said
+    with pytest.raises(OAuthError, match=why):
+        await Person(places, {"flow": "device"}).log_in()
 
 
 def test_a_private_key_that_cannot_sign_tokens_is_named_as_such() -> None:
@@ -259,16 +265,9 @@ async def test_a_cancelled_renewal_gives_up_its_turn() -> None:
 
 
 async def test_a_server_that_names_another_issuer_than_before_gets_no_secret_of_an_unattended_client(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: Places
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
-    client = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET}
-    async with (
-        realm_and_server() as places,
-        serving(Realm) as (other,),
-        gate(tmp_path, places, **client) as there,
-    ):
+    async with serving(Realm) as (other,), gate(tmp_path, places, **UNATTENDED) as there:
         assert "hello from there" in await there.call()
         there.server.metadata = {"authorization_servers": [other.url]}
         there.server.realm = other
@@ -279,18 +278,39 @@ async def test_a_server_that_names_another_issuer_than_before_gets_no_secret_of_
         assert "hello from there" in await there.call()
 
 
+async def test_a_login_that_is_made_while_its_backend_is_replaced_serves_the_call_that_asked_for_it(
+    tmp_path: Path, places: Places
+) -> None:
+    async with gate(tmp_path, places) as there:
+
+        async def answer_url(context: Any, params: Any) -> ElicitResult:
+            source = there.app.loaded.source
+            assert source is not None
+            before = there.app.manager.config("web")
+            written = json.loads(source.read_text())
+            written["backends"]["web"]["timeout"] = 17
+            source.write_text(json.dumps(written))
+            await until(lambda: there.app.manager.config("web") is not before)
+            assert (await visit(params.url)).status_code == 200
+            return ElicitResult(action="accept")
+
+        async with client_of(there.app, elicitation_callback=answer_url) as connected:
+            code = "return await web.echo({ text: 'hello ' + 'from there' });"
+            result = await connected.call_tool("call_tool_chain", {"code": code})
+        assert "hello from there" in result.content[0].text  # type: ignore[union-attr]
+
+
 async def test_a_call_whose_login_cannot_be_stored_names_the_login(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, places: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/state")
-    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
 
     async def answer_url(context: Any, params: Any) -> ElicitResult:
         assert (await visit(params.url)).status_code == 200
         return ElicitResult(action="accept")
 
-    async with realm_and_server() as places, gate(tmp_path, places) as there:
+    async with gate(tmp_path, places) as there:
         async with client_of(there.app, elicitation_callback=answer_url) as connected:
             code = "return await web.echo({ text: 'hello' });"
             result = await connected.call_tool("call_tool_chain", {"code": code})

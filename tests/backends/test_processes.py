@@ -181,8 +181,8 @@ async def told_pid(process: anyio.abc.Process) -> int:
 
 
 @pytest.mark.parametrize("escape", ["", "session", "daemon"])
-@pytest.mark.parametrize("ignore_term", [True, False])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("ignore_term", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 async def test_a_gateway_that_is_killed_leaves_no_child_and_no_stubborn_grandchild(
     tmp_path: Path, how: signal.Signals, ignore_term: bool, escape: str
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,7 +20,7 @@ import quickjs_rs
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, JSONRPCResponse
-from tests.benchmarks.contestants import PYTHON_BACKEND, TESTS
+from tests.benchmarks.contestants import PYTHON_BACKEND
 from tests.benchmarks.measure import Figure, Outcome, Ratio
 
 from gatemini.app import App
@@ -66,18 +65,11 @@ def at_most(scenario: str, meaning: str, value: float, bound: float) -> Ratio:
     return Ratio(scenario, meaning, round(value, 3), f"<= {bound:g}", value <= bound)
 
 
-def find_fixtures() -> None:
-    """Makes the module of the in-process backend importable."""
-    if str(TESTS) not in sys.path:
-        sys.path.insert(0, str(TESTS))
-
-
 @asynccontextmanager
 async def running_app(
     folder: Path, backend: dict[str, Any] = PYTHON_BACKEND, **sandbox: object
 ) -> AsyncIterator[App]:
     """A gateway in this process with the backend `demo`: the fixture in this process, if no other is given."""
-    find_fixtures()
     config = folder / "gatemini.json"
     config.write_text(
         json.dumps({"backends": {"demo": backend}, "cache_path": str(folder / "cache"), "sandbox": sandbox})
@@ -119,7 +111,6 @@ async def value(app: App, code: str, expected: str, client: ClientSession | None
 
 async def server_alone(rounds: int) -> list[float]:
     """Milliseconds the fixture's own server takes to answer one call over the same memory streams, without a gateway."""
-    find_fixtures()
     server = load_server(PYTHON_BACKEND["module"])
     async with (
         create_client_server_memory_streams() as ((incoming, outgoing), (server_read, server_write)),

@@ -24,6 +24,7 @@ import psutil
 from tests.benchmarks.contestants import PLAIN_SERVER, ROOT, stdio_backend
 from tests.benchmarks.gateway import ONE, PYTHON_ONE, SHORT
 from tests.benchmarks.measure import Figure, Outcome, Ratio, Run, take_turns
+from tests.fixtures.ports import free_port
 
 RIVALS = ROOT / "tests" / "benchmarks" / "http_rivals.py"
 START_SECONDS = 60.0
@@ -126,12 +127,6 @@ def cpu_of_a_call(contestants: dict[str, tuple[int, Run]], rounds: int) -> dict[
             spent[name] += cpu_ms(pid) - before
     each = {name: round(total / rounds / AT_ONCE / EACH, 3) for name, total in spent.items()}
     return {name: Figure("http", f"{name}, CPU a call", ms, ms, ms, rounds) for name, ms in each.items()}
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def over_http(rounds: int) -> Outcome:

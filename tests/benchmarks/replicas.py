@@ -19,8 +19,9 @@ from typing import Any
 import orjson
 from tests.benchmarks.contestants import PLAIN_SERVER, ROOT, stdio_backend
 from tests.benchmarks.gateway import ONE, SHORT
-from tests.benchmarks.http import AT_ONCE, EACH, MODERN, HttpClient, contestant, free_port
+from tests.benchmarks.http import AT_ONCE, EACH, MODERN, HttpClient, contestant
 from tests.benchmarks.measure import Outcome, Ratio, Run, take_turns
+from tests.fixtures.ports import free_port
 from tests.fixtures.redis_server import redis_running
 
 REPLICAS = 4

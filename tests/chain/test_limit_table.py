@@ -25,7 +25,7 @@ from gatemini_sandbox.limits import Limits
 pytestmark = pytest.mark.anyio
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 NO_LIMITS = {"isolation", "processes", "guests_per_process", "max_output_size", "output"}
 """Keys of `sandbox` that are none: where guests run, and how answers are reduced."""
 

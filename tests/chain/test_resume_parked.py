@@ -46,7 +46,7 @@ async def asking(ask: Ask) -> Json:
 
 async def parked(parking: Parking, session: str = "s") -> tuple[Stay, str]:
     stay = started(parking, asking, session)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         questions = await stay.until_asked(SILENT)
     assert [q.params for q in questions.values()] == [{"message": "sure?"}]
     return stay, parking.park(stay)
@@ -87,7 +87,7 @@ async def test_a_chain_that_ends_without_the_answer_is_not_lost(parking: Parking
     stay = started(parking, impatient)
     assert list(await stay.until_asked(SILENT)) == ["q1"]
     token = parking.park(stay)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await stay.finished.wait()
     taken = parking.take_up(token, "s")
     assert taken is stay
@@ -100,7 +100,7 @@ async def test_a_question_without_an_answer_in_time_cancels_the_chain(
 ) -> None:
     monkeypatch.setattr(parking_module, "PARKED_SECONDS", 0.01)
     stay, token = await parked(parking)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await stay.finished.wait()
     assert stay.result is None
     assert parking.take_up(token, "s") is None
@@ -111,7 +111,7 @@ async def test_a_parked_chain_ends_with_its_session(parking: Parking) -> None:
     stay, token = await parked(parking)
     other, _ = await parked(parking, "another")
     parking.end_session("s")
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await stay.finished.wait()
     assert parking.take_up(token, "s") is None
     assert (parking.waiting, other.finished.is_set()) == (1, False)
@@ -165,8 +165,9 @@ async def test_the_clock_of_a_chain_is_paused_while_a_question_is_open() -> None
             with clock.standing_still():
                 now[0] += 500
             assert clock.left() == 6
+            before = anyio.current_time()
         assert clock.left() == 6
         assert lent == [True, False]
-        assert scope.deadline - anyio.current_time() == pytest.approx(7, abs=0.5)
+        assert before + 6.999 < scope.deadline < anyio.current_time() + 7.001
     now[0] += 6
     assert clock.left() <= 0

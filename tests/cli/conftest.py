@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures import engine_cache
 from fixtures.command_line import Ran, Run
 from gatemini.cli.main import dispatch
 
@@ -16,7 +17,9 @@ from gatemini.cli.main import dispatch
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One for all tests, so that the guest is compiled once."""
-    return tmp_path_factory.mktemp("cache")
+    made = tmp_path_factory.mktemp("cache")
+    engine_cache.share(made)
+    return made
 
 
 @pytest.fixture

@@ -172,3 +172,21 @@ def test_what_a_terminal_would_obey_or_hide_is_escaped(run: Run, tmp_path: Path,
 def test_json_that_is_escaped_for_a_terminal_is_the_same_json(run: Run, tmp_path: Path) -> None:
     records = run("audit", "show", str(hostile_log(tmp_path / "audit")), "--json").json["records"]
     assert records[1]["tool"] == HOSTILE
+
+
+def test_a_line_that_is_no_anchor_is_a_finding_and_the_others_still_count(run: Run, folder: Path) -> None:
+    anchors = folder.parent / "anchors"
+    with anchors.open("ab") as file:
+        file.write(b"torn\n")
+    (path,) = audit_files(folder)
+    told = run("audit", "verify", str(folder), "--anchors", str(anchors))
+    assert told.code == 1
+    assert told.out.splitlines()[0] == f"{anchors}:2: is not an anchor"
+    path.unlink()
+    told = run("audit", "verify", str(folder), "--anchors", str(anchors))
+    assert told.code == 1
+    assert "known from outside its files" in told.out
+    anchors.unlink()
+    told = run("audit", "verify", str(folder), "--anchors", str(anchors))
+    assert told.code == 1
+    assert f"there is no file of anchors: {anchors}" in told.err

@@ -7,23 +7,16 @@ import os
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
-import keyring
 import pytest
-import yaml
-from keyring.backends import fail
-from keyrings.alt.file import PlaintextKeyring
 
+from fixtures.client_files import parsed, place, servers, written
 from fixtures.command_line import Run
 from fixtures.daemons import home as daemon_home
 from gatemini.config.clients.client_entry import launch_command
 from gatemini.config.clients.client_file import BACKUP
-from gatemini.config.clients.table import CLIENT_FILES, INSTALLS, install_place
-from gatemini.config.documents.jsonc import MAX_DEPTH, parse_jsonc
-from gatemini.config.load import load_config
+from gatemini.config.clients.table import CLIENT_FILES, INSTALLS
 
-TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 JSON_FILES = {
     "comments": '{\n  // mine\n  "SECTION": { // servers\n    // the first\n    "a": {"command": "x"}, /* b */\n    "c": {"url": "https://h//p"},\n  },\n  "z": [1, "{"],\n}\n',
     "tabs": '{\n\t"theme": "dark",\n\t"SECTION": {\n\t\t"a": {\n\t\t\t"command": "x"\n\t\t}\n\t}\n}',
@@ -52,35 +45,11 @@ TOML_FILES = {
 }
 
 
-def place(client: str, home: Path, scope: str = "user") -> Path:
-    found = install_place(INSTALLS[client], scope, home, Path.cwd(), os.environ)
-    assert found is not None
-    return found
-
-
 def content(client: str, kind: str) -> bytes:
     section = INSTALLS[client].section[0]
     if client == "codex":
         return TOML_FILES[kind].encode()
     return JSON_FILES[kind].replace("SECTION", section).encode()
-
-
-def written(client: str, home: Path, text: bytes | str) -> Path:
-    path = place(client, home)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def parsed(path: Path) -> dict[str, Any]:
-    text = path.read_bytes().decode("utf-8-sig")
-    if path.suffix == ".toml":
-        return tomllib.loads(text)
-    return parse_jsonc(text, max_depth=MAX_DEPTH).value if text.strip() else {}
-
-
-def servers(client: str, path: Path) -> dict[str, Any]:
-    return parsed(path).get(INSTALLS[client].section[0], {})
 
 
 @pytest.mark.parametrize("client", INSTALLS)
@@ -92,13 +61,8 @@ def test_a_file_has_its_bytes_again_after_install_twice_and_uninstall(
             installed_and_removed(client, kind, run, home)
 
 
-@pytest.mark.parametrize(
-    "client",
-    [
-        client if client in ("codex", "zed") else pytest.param(client, marks=pytest.mark.long)
-        for client in INSTALLS
-    ],
-)
+@pytest.mark.parametrize("client", INSTALLS)
+@pytest.mark.long
 def test_a_file_of_2_mb_has_its_bytes_again(client: str, run: Run, home: Path) -> None:
     installed_and_removed(client, "2 MB", run, home)
 
@@ -266,105 +230,8 @@ def test_all_finds_the_clients_that_are_here_and_the_scope_is_a_project(run: Run
     assert "there is no client emacs" in run("install", "emacs").err
 
 
-SERVERS = {
-    "github": {
-        "url": f"https://me:{TOKEN}x@h.example/s/YzQ2ZmY5NzItZjM4Ny00/mcp?k={TOKEN}y",
-        "headers": {"Authorization": f"Bearer {TOKEN}z"},
-    },
-    "time": {"command": "mcp-server-time", "env": {"SMTP": "p4ssw0rd-in-env"}},
-    "bad": {"type": "websocket", "url": "x"},
-}
-
-
-@pytest.mark.parametrize("keychain", [True, False], ids=["keychain", "no keychain"])
-@pytest.mark.parametrize("client", ["claude-code", "cursor", "codex", "zed"])
-def test_servers_move_behind_the_gateway_and_come_back(
-    client: str, keychain: bool, run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keyring.core, "_keyring_backend", PlaintextKeyring() if keychain else fail.Keyring())
-    section = INSTALLS[client].section[0]
-    original = (
-        "".join(
-            f"[mcp_servers.{name}]\n" + "".join(f"{k} = {toml(v)}\n" for k, v in one.items())
-            for name, one in SERVERS.items()
-        )
-        if client == "codex"
-        else "{\n  // mine\n" + json.dumps({section: SERVERS}, indent=4)[2:]
-    )
-    path = written(client, home, original)
-    shown = run("install", client, "--take-over", "--dry-run")
-    assert path.read_text() == original
-    moved = run("install", client, "--take-over")
-    assert moved.code == 0, moved
-    for text in (shown.out, shown.err, moved.out, moved.err):
-        assert TOKEN not in text
-        assert "p4ssw0rd" not in text
-        assert "YzQ2ZmY5" not in text
-    assert "bad stays" in moved.out
-    assert set(servers(client, path)) == {"gatemini", "bad"}
-    config = (home / ".config" / "gatemini" / "config.yaml").read_text()
-    assert ("secretref:keyring:github.Authorization" in config) == keychain
-    assert ("${input:github.Authorization}" in config) != keychain
-    assert set(yaml.safe_load(config)["backends"]) == {"github", "time"}
-    assert TOKEN not in config
-    loaded = load_config(home / ".config" / "gatemini" / "config.yaml", environ=os.environ)
-    assert loaded.errors == ()
-    taken = loaded.config.backends["github"]
-    assert (taken.url, dict(taken.headers)) == (SERVERS["github"]["url"], SERVERS["github"]["headers"])
-    left = run("uninstall", client)
-    assert "--restore" in left.out
-    assert set(servers(client, path)) == {"bad"}
-    assert run("uninstall", client, "--restore").code == 0
-    assert path.read_text() == original
-
-
-def toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml(inner)}" for key, inner in value.items()) + "}"
-    return json.dumps(value)
-
-
-def test_what_a_moved_server_lacks_is_said_at_once(run: Run, home: Path) -> None:
-    server = {"command": "sh", "env": {"K": "${input:my-key}"}}
-    written(
-        "vscode", home, json.dumps({"inputs": [{"id": "my-key", "password": True}], "servers": {"a": server}})
-    )
-    moved = run("install", "vscode", "--take-over")
-    assert "a does not start yet: the input my-key needs `gatemini secret set my-key`" in moved.out
-    assert moved.code == 0
-
-
-def test_servers_of_single_projects_stay_in_theirs(run: Run, home: Path) -> None:
-    one = {"mcpServers": {"mine": {"command": "y"}}}
-    path = written(
-        "claude-code", home, json.dumps({"mcpServers": {"a": {"command": "x"}}, "projects": {"/p": one}})
-    )
-    moved = run("install", "claude-code", "--take-over")
-    assert "mine stays: is of the project /p only" in moved.out
-    assert parsed(path)["projects"] == {"/p": one}
-    assert "mine" not in (home / ".config" / "gatemini" / "config.yaml").read_text()
-
-
-def test_servers_come_back_into_a_file_that_was_changed_meanwhile(run: Run, home: Path) -> None:
-    path = written("cursor", home, '{\n  "mcpServers": {\n    "a": {"command": "x"} // mine\n  }\n}\n')
-    assert run("install", "cursor", "--take-over").code == 0
-    path.write_text(path.read_text().replace("{\n", '{\n  "new": 1,\n', 1))
-    assert run("uninstall", "cursor", "--restore").code == 0
-    assert parsed(path) == {"new": 1, "mcpServers": {"a": {"command": "x"}}}
-
-
-def test_a_server_that_came_after_the_install_is_kept_when_it_is_taken_over(run: Run, home: Path) -> None:
-    path = written("cursor", home, '{\n  "mcpServers": {}\n}\n')
-    assert run("install", "cursor").code == 0
-    later = path.read_text().replace('"mcpServers": {', '"mcpServers": {"late": {"command": "y"},')
-    path.write_text(later)
-    assert run("install", "cursor", "--take-over").code == 0
-    assert set(servers("cursor", path)) == {"gatemini"}
-    assert run("uninstall", "cursor", "--restore").code == 0
-    assert servers("cursor", path) == {"late": {"command": "y"}}
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
+@pytest.mark.long
 def test_each_written_entry_starts_as_its_client_would_start_it() -> None:
     with daemon_home() as home:
         done = home.run("-c", str(home.config), "install", *INSTALLS)
@@ -388,15 +255,3 @@ def test_the_owner_of_a_file_stays(run: Run, home: Path) -> None:
         assert (kept.stat().st_uid, kept.stat().st_gid) == (12345, 23456)
     assert run("uninstall", "cursor").code == 0
     assert (path.stat().st_uid, path.stat().st_gid) == (12345, 23456)
-
-
-def test_a_take_over_that_our_file_cannot_hold_leaves_both_as_they_are(run: Run, home: Path) -> None:
-    path = written("cursor", home, '{"mcpServers": {"a": {"command": "x"}}}')
-    config = home / "mine.yaml"
-    config.write_text("backends: {b: {command: y}}\n")
-    before = (path.read_bytes(), config.read_bytes())
-    refused = run("-c", str(config), "install", "cursor", "--take-over")
-    assert refused.code == 1
-    assert "--to" in refused.err
-    assert (path.read_bytes(), config.read_bytes()) == before
-    assert not path.with_name(path.name + BACKUP).exists()

@@ -39,7 +39,7 @@ def config(home: Path, places: Places, monkeypatch: pytest.MonkeyPatch) -> Path:
         "web": {"url": places[1].url, "oauth": {}},
         "plain": {"module": "fixtures.demo_server:server"},
     }
-    path.write_text(json.dumps({"backends": backends}))
+    path.write_text(json.dumps({"backends": backends, "audit": {"path": str(home / "audit")}}))
     return path
 
 
@@ -64,6 +64,14 @@ def test_login_opens_a_browser_and_logout_gives_the_tokens_back(
     assert (ended.code, ended.out) == (0, "web: logged out\n")
     assert not places[0].tokens
     assert not sealed.exists()
+    records = [
+        json.loads(line)
+        for path in (home / "audit").glob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    records.sort(key=lambda record: str(record["time"]))
+    logins = [(each["backend"], each["outcome"]) for each in records if each["kind"] == "login"]
+    assert logins == [("web", "accepted"), ("web", "ended")]
     refused = run("call", "web.echo", "{}", "--no-daemon", "--json", "-c", str(config))
     assert refused.code == 1
     assert "gatemini login web" in refused.out

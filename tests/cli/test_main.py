@@ -148,14 +148,11 @@ def test_help_lists_every_command_and_version_is_that_of_the_package(run: Run) -
     assert run("--version").out.startswith("gatemini 0.")
 
 
-def test_every_command_takes_json() -> None:
+def test_every_command_takes_json(run: Run) -> None:
     for name, (module, _) in COMMANDS.items():
         commands = import_module(f"gatemini.cli.{module}").COMMANDS
         words = [name] if any(command.name == name for command in commands) else [name, commands[0].name]
-        shown = subprocess.run(
-            [sys.executable, "-P", "-m", "gatemini", *words, "--help"], capture_output=True, text=True
-        )
-        assert "--json" in shown.stdout, name
+        assert "--json" in run(*words, "--help").out, name
 
 
 def test_every_command_has_its_place_in_the_reference() -> None:

@@ -38,6 +38,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
         ("a.yaml", "a: 1\n---\nb: 2\n", "single document"),
         ("a.yaml", "x: *nowhere\n", "undefined alias"),
         ("a.yaml", "[" * 5000, "nested too deeply"),
+        ("a.json", "// mine\n", "it holds no value, only comments"),
         ("a.json", '{"a": {"b": 1', "the file ends inside the { opened on line 1"),
         ("a.json", '{"a": 1 "b": 2}', "Expecting ',' delimiter, found '\"'"),
         ("a.json", "{'a': 1}", "Expecting property name enclosed in double quotes"),

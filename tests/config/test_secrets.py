@@ -144,6 +144,9 @@ def test_values_and_log_lines_are_cleaned_as_a_whole() -> None:
     before = {"a": ["x hush-hush-1", 1, None], "hush-hush-1": {"b": True}}
     assert redactor.value(before) == {"a": ["x «secret KEY»", 1, None], "«secret KEY»": {"b": True}}
     assert before["a"] == ["x hush-hush-1", 1, None]
+    two = {"hush/hush/1": 1, "hush%2Fhush%2F1": 2}
+    cleaned = Redactor([("KEY", "hush/hush/1")]).value(two)
+    assert cleaned == {"«secret KEY»": 1, "«secret KEY» (2)": 2}, "no key hides another one"
     try:
         raise ValueError("hush-hush-1")
     except ValueError:

@@ -30,6 +30,6 @@ def test_calls_that_are_sent_as_chains_have_the_results_of_the_direct_run(
     assert differences(expected, "direct", revision) == []
     with made() as home, mirrored(home) as url:
         checks = run(tmp_path / "mirror", *words, url)
-        chains = httpx2.get(url.replace("/mcp", "/chains"), trust_env=False).json()
+        chains = httpx2.get(url.replace("/mcp", "/chains"), trust_env=False, timeout=60).json()
     assert chains >= 20
     assert differences(compared(checks, expected), "mirror", revision) == []

@@ -11,7 +11,7 @@ from fixtures.context_checks import calls_and_results
 from gatemini.context import Format, trim_history
 
 
-def asked(format: Format, *ids: str) -> dict[str, Any]:
+def calling(format: Format, *ids: str) -> dict[str, Any]:
     if format == "openai":
         calls = [{"id": i, "type": "function", "function": {"name": "f", "arguments": "{}"}} for i in ids]
         return {"role": "assistant", "content": None, "tool_calls": calls}
@@ -47,7 +47,7 @@ def test_calls_stay_with_results_that_come_after_the_users_next_words(
     """Agents with calls in the background let the user speak before all results are there."""
     messages = [
         said(format, "user", "a" * 400),
-        asked(format, "c1", "c2", "c3"),
+        calling(format, "c1", "c2", "c3"),
         result(format, "c1"),
         said(format, "user", "hurry"),
         result(format, "c3"),

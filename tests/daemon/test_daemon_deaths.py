@@ -17,7 +17,7 @@ from gatemini.proxy.memory import LOST
 def kill(home: Home, number: signal.Signals = signal.SIGKILL) -> None:
     [daemon] = home.daemons()
     daemon.send_signal(number)
-    daemon.wait(10)
+    daemon.wait(WAIT_SECONDS)
 
 
 def abort(home: Home) -> None:

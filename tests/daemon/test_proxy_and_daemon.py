@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import Home, until
+from fixtures.daemons import WAIT_SECONDS, Home, until
 from fixtures.paused import pause
 
 EXTRA = {
@@ -63,7 +63,7 @@ def test_stdin_that_ends_ends_the_proxy_and_later_the_daemon(home: Home) -> None
     client.greet()
     [daemon] = home.daemons()
     assert client.close() == 0
-    until(lambda: not daemon.is_running(), "the daemon ends when it is idle", 30)
+    until(lambda: not daemon.is_running(), "the daemon ends when it is idle")
     assert {path.suffix for path in Path(home.place.folder).iterdir()} <= {".hello", ".lock", ".log"}
 
 
@@ -75,38 +75,50 @@ def test_answers_in_flight_are_waited_for_when_stdin_ends(home: Home) -> None:
     assert client.process.stdin is not None
     client.process.stdin.close()
     assert client.answer(ident)["result"]["content"][0]["text"] == "xx"
-    assert client.process.wait(10) == 0
+    assert client.process.wait(WAIT_SECONDS) == 0
 
 
 def test_sigterm_ends_the_proxy_with_code_0(home: Home) -> None:
     client = home.client()
     client.greet()
     client.process.send_signal(signal.SIGTERM)
-    assert client.process.wait(10) == 0
+    assert client.process.wait(WAIT_SECONDS) == 0
 
 
+BY_LOOKING = "import os, sys; del os.pidfd_open; from gatemini.proxy.stdio import main; main(sys.argv[2])"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(["-P", "-m", "gatemini"], id="the system says so"),
+        pytest.param(["-P", "-c", BY_LOOKING], id="it looks every 5 s", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="elsewhere the parent is looked for every 5 s")
 def test_the_proxy_ends_when_its_client_is_killed_although_stdin_stays_open(
-    home: Home, tmp_path: Path
+    home: Home, tmp_path: Path, start: list[str]
 ) -> None:
     out = tmp_path / "out"
     code = (
         "import os, subprocess, sys, time\n"
         "keep = os.pipe()\n"
-        f"p = subprocess.Popen({[sys.executable, '-P', '-m', 'gatemini', '-c', str(home.config)]!r}, stdin=keep[0])\n"
-        "print(p.pid, flush=True)\n"
-        "os.set_inheritable(keep[1], True)\n"
-        "subprocess.Popen(['sleep', '8'], pass_fds=keep)\n"
-        "time.sleep(60)\n"
+        f"p = subprocess.Popen({[sys.executable, *start, '-c', str(home.config)]!r}, stdin=keep[0])\n"
+        "q = subprocess.Popen(['sleep', '600'], pass_fds=keep)\n"
+        "print(p.pid, q.pid, flush=True)\n"
+        "time.sleep(600)\n"
     )
     with out.open("wb") as stdout:
         parent = subprocess.Popen([sys.executable, "-c", code], stdout=stdout, env=home.environ)
         until(lambda: out.read_text().endswith("\n"), "the proxy runs")
-        proxy = int(out.read_text())
-        until(lambda: home.status() is not None, "the daemon runs")
-        parent.kill()
-        parent.wait()
-        until(lambda: proxy not in {p.pid for p in home.processes()}, "the proxy ends", 6)
+        proxy, holder = map(int, out.read_text().split())
+        try:
+            until(lambda: home.status() is not None, "the daemon runs")
+            parent.kill()
+            parent.wait()
+            until(lambda: proxy not in {p.pid for p in home.processes()}, "the proxy ends")
+        finally:
+            os.kill(holder, signal.SIGKILL)
 
 
 def test_two_configurations_have_two_daemons_and_one_status(home: Home) -> None:
@@ -118,7 +130,7 @@ def test_two_configurations_have_two_daemons_and_one_status(home: Home) -> None:
     second = home.client()
     second.greet()
     assert len(home.daemons()) == 2
-    shown = home.run("status", "--all", "--json")
+    shown = home.command("status", "--all", "--json")
     configs = {each["config"] for each in json.loads(shown.stdout)["daemons"]}
     assert configs >= {str(home.root / "config.yaml"), str(other)}
 
@@ -132,7 +144,7 @@ def test_a_daemon_that_gives_no_answer_hides_no_other(home: Home) -> None:
         server.listen()
         answering = threading.Thread(target=lambda: server.accept()[0].close())
         answering.start()
-        shown = home.run("status", "--all", "--json")
+        shown = home.command("status", "--all", "--json")
         answering.join()
     silent.unlink()
     assert str(home.config) in {each["config"] for each in json.loads(shown.stdout)["daemons"]}

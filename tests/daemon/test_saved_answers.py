@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import Home, until
+from fixtures.daemons import LEDGER, WAIT_SECONDS, Home, until
+from fixtures.daemons import home as made
 from gatemini.proxy.memory import saved_answers
 
 
@@ -29,7 +32,7 @@ def prepared(home: Home) -> None:
     later.answer(later.send("tools/list"))
     until(lambda: saved(home), "answers are saved")
     later.close()
-    assert home.run("stop", "-c", str(home.config)).returncode == 0
+    assert home.command("stop", "-c", str(home.config)).returncode == 0
     assert saved(home)
 
 
@@ -48,36 +51,88 @@ def test_the_first_answers_come_before_the_daemon_serves_and_are_its_own(home: H
     assert [i for i in client.sent if len(client.answers(i)) != 1] == []
 
 
-def touch(path: Path) -> None:
-    path.write_text(path.read_text() + " ")
+@contextmanager
+def changed(path: Path, text: str) -> Iterator[None]:
+    """A file with another text, and afterwards as it was, its time too."""
+    before = (path.read_bytes(), path.stat()) if path.exists() else None
+    path.write_text(text)
+    yield
+    if before is None:
+        path.unlink()
+    else:
+        path.write_bytes(before[0])
+        os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
 
 
-CHANGES: dict[str, Callable[[Home], object]] = {
-    "the configuration": lambda home: touch(home.config),
-    "a .env file": lambda home: (home.root / ".env").write_text("A=1\n"),
-    "the cache": lambda home: touch(home.root / "cache" / "gatemini" / "cache.json"),
-    "a variable that the configuration names": lambda home: home.environ.update(LEDGER_TOKEN="2"),
-    "the version": lambda home: Path(home.place.hello).write_text(
-        json.dumps({**json.loads(Path(home.place.hello).read_text()), "version": "0.0.0"})
-    ),
+@contextmanager
+def variable(home: Home, value: str) -> Iterator[None]:
+    before, home.environ["LEDGER_TOKEN"] = home.environ["LEDGER_TOKEN"], value
+    yield
+    home.environ["LEDGER_TOKEN"] = before
+
+
+def appended(path: Path) -> AbstractContextManager[None]:
+    return changed(path, path.read_text() + " ")
+
+
+def another_version(home: Home) -> AbstractContextManager[None]:
+    file = Path(home.place.hello)
+    return changed(file, json.dumps({**json.loads(file.read_text()), "version": "0.0.0"}))
+
+
+CHANGES: dict[str, Callable[[Home], AbstractContextManager[None]]] = {
+    "the configuration": lambda home: appended(home.config),
+    "a .env file": lambda home: changed(home.root / ".env", "A=1\n"),
+    "the cache": lambda home: appended(home.root / "cache" / "gatemini" / "cache.json"),
+    "a variable that the configuration names": lambda home: variable(home, "2"),
+    "the version": another_version,
 }
 
 
+@pytest.fixture(scope="module")
+def kept() -> Iterator[Home]:
+    """Saved answers and no daemon, for tests that start none and leave everything as it is."""
+    with made() as home:
+        home.write_config(aliases={"LEDGER_TOKEN": "ledger.look"})
+        home.environ["LEDGER_TOKEN"] = "1"
+        prepared(home)
+        yield home
+
+
 @pytest.mark.parametrize("change", CHANGES)
-def test_an_answer_is_not_used_after_a_change_of(home: Home, change: str) -> None:
-    home.write_config(aliases={"LEDGER_TOKEN": "ledger.look"})
-    home.environ["LEDGER_TOKEN"] = "1"
-    prepared(home)
-    CHANGES[change](home)
-    assert saved(home) == {}
+def test_an_answer_is_not_used_after_a_change_of(kept: Home, change: str) -> None:
+    with CHANGES[change](kept):
+        assert saved(kept) == {}
+    assert saved(kept), "nothing but the change was the reason"
 
 
-def test_other_clients_and_revisions_have_answers_of_their_own(home: Home) -> None:
-    prepared(home)
-    keys = set(saved(home)["answers"])  # type: ignore[call-overload]
+def test_other_clients_and_revisions_have_answers_of_their_own(kept: Home) -> None:
+    keys = set(saved(kept)["answers"])  # type: ignore[call-overload]
     assert keys == {"initialize 2025-06-18 legacy", "tools/list 2025-06-18 legacy"}
 
 
-def test_the_file_is_private(home: Home) -> None:
+def test_a_client_is_notified_where_the_daemon_s_own_answer_differs(home: Home) -> None:
+    server = home.root / "server.py"
+    server.write_text(LEDGER.read_text())
+    home.write_config(
+        backends={"ledger": {"command": sys.executable, "args": ["-I", "-S", str(server), str(home.ledger)]}}
+    )
     prepared(home)
-    assert os.stat(home.place.hello).st_mode & 0o077 == 0
+    tools = 'TOOLS = [{"name": "later", "inputSchema": {"type": "object"}},'
+    server.write_text(server.read_text().replace("TOOLS = [", tools))
+    client = home.client()
+    before = client.greet()["result"]
+    client.answer(client.send("tools/list"))
+    while not client.notified("notifications/resources/list_changed"):
+        client.read(WAIT_SECONDS)
+    search = {"name": "search_tools", "arguments": {"task_description": "later"}}
+    until(
+        lambda: "ledger.later" in json.dumps(client.value(client.send("tools/call", search))),
+        "the later tool",
+    )
+    after = home.client().greet()["result"]
+    assert after["instructions"] != before["instructions"]
+
+
+def test_the_file_is_private(kept: Home) -> None:
+    assert os.stat(kept.place.hello).st_mode & 0o077 == 0

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import Home, ProxyClient, until
+from fixtures.daemons import MODERN, WAIT_SECONDS, Home, ProxyClient, until
+from gatemini import __version__
 from gatemini.daemon.client import ask
+from gatemini.daemon.hello import FEATURES
 
 
 def test_a_handle_and_a_journal_outlive_the_daemon_that_made_them(home: Home) -> None:
@@ -44,10 +50,58 @@ def test_a_chain_that_a_stop_cuts_off_is_resumed_by_the_next_daemon(home: Home) 
     assert home.writes() == ["once"]
 
 
+@contextmanager
+def reached(home: Home, token: str) -> Iterator[Callable[[str], str]]:
+    """Run chains on a connection with this token, which ends without a goodbye, as that of a proxy that is cut off."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(home.place.sock)
+        hello = {
+            "gatemini": 1,
+            "version": __version__,
+            "pid": os.getpid(),
+            "cwd": str(home.root),
+            "token": token,
+        }
+        sock.sendall(json.dumps(hello).encode() + b"\n")
+        with sock.makefile("rb") as lines:
+            greeting = json.loads(lines.readline())
+            assert greeting == {"gatemini": 1, "version": __version__, "features": list(FEATURES)}
+
+            def run(code: str) -> str:
+                arguments = {"name": "call_tool_chain", "arguments": {"code": code}, "_meta": MODERN}
+                request = {"jsonrpc": "2.0", "id": code, "method": "tools/call", "params": arguments}
+                sock.sendall(json.dumps(request).encode() + b"\n")
+                while (message := json.loads(lines.readline())).get("id") != code:
+                    pass
+                result = message["result"]
+                assert not result["isError"], result
+                return str(result["content"][0]["text"])
+
+            yield run
+
+
+def test_a_session_is_found_by_its_token_again_also_after_an_idle_end(home: Home) -> None:
+    home.write_config(daemon={"idle_timeout": "200ms"})
+    client = home.client()
+    client.greet()
+    home.serving()
+    with reached(home, "mine") as run:
+        handle = run("return (await results.save({rows: [1, 2, 3]})).handle")
+    with reached(home, "mine") as run:
+        assert run(f"return (await results.load('{handle}')).rows[1]") == "2"
+    [daemon] = home.daemons()
+    assert client.close() == 0
+    daemon.wait(30)
+    home.client().greet()
+    home.serving()
+    with reached(home, "mine") as run:
+        assert run(f"return (await results.load('{handle}')).rows[2]") == "3"
+
+
 def kill(home: Home) -> None:
     [daemon] = home.daemons()
     daemon.kill()
-    daemon.wait(10)
+    daemon.wait(WAIT_SECONDS)
 
 
 def lost_chain(client: ProxyClient, ident: int) -> str:
@@ -120,7 +174,7 @@ def test_a_locked_daemon_seals_what_it_writes_and_the_next_one_reads_it(home: Ho
     kill(home)
     assert client.value(client.chain(f"// @resume {chain}\n{code}")) == handle
     assert client.value(client.chain("return (await results.save(['a value to hide'])).handle"))
-    assert home.run("stop", "-c", str(home.config)).returncode == 0
+    assert home.command("stop", "-c", str(home.config)).returncode == 0
     [kept] = (home.root / "state" / "gatemini" / "sessions").rglob("results")
     assert b"a value to hide" not in kept.read_bytes()
 

@@ -17,8 +17,8 @@ from fixtures import container
 from fixtures.container import ROOT, Image, needs_namespaces
 from fixtures.daemons import MODERN, until
 from fixtures.http_gateway import result
+from fixtures.ports import free_port
 from fixtures.redis_server import redis_running
-from fixtures.replicas import free_port
 
 pytestmark = [needs_namespaces, pytest.mark.long]
 
@@ -95,6 +95,35 @@ def token(image: Image, volumes: Volumes) -> str:
     return made("0:10001")
 
 
+def test_the_image_writes_the_pins_of_a_changed_configuration(
+    image: Image, volumes: Volumes, tmp_path: Path
+) -> None:
+    """Before the secrets are handed over, by the user that has both folders."""
+    config, secrets = tmp_path / "config", tmp_path / "secrets"
+    shutil.copytree(ROOT / "deploy" / "config", config)
+    secrets.mkdir()
+    pins = config / "gatemini.lock.yaml"
+    committed = pins.read_text()
+    pins.unlink()
+    for name in ("state.key", "audit.key"):
+        (secrets / name).write_text(os.urandom(32).hex())
+        (secrets / name).chmod(0o600)
+    for path in (config, secrets, *config.iterdir(), *secrets.iterdir()):
+        os.chown(path, 4711, 4711)
+    running = container.run(
+        image,
+        [*image.entrypoint, "pin"],
+        user="4711:4711",
+        binds={config: "/etc/gatemini", secrets: "/run/secrets/gatemini"},
+        tmpfs=(*WRITABLE, "/srv/gatemini", "/var/log/gatemini"),
+        stdout=subprocess.PIPE,
+    )
+    with running as process:
+        said = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, said
+    assert pins.read_text() == committed
+
+
 @pytest.fixture
 def unused_port() -> int:
     return free_port()
@@ -141,7 +170,10 @@ def test_it_serves_as_its_user_with_nothing_but_its_volumes_writable(
     with replica(image, volumes, unused_port) as process:
         base = f"http://127.0.0.1:{unused_port}"
         until(lambda: httpx2.get(f"{base}/readyz", trust_env=False).status_code == 200, "it is ready")
-        assert httpx2.post(f"{base}/mcp", json={}, headers=HEADERS, trust_env=False).status_code == 401
+        assert (
+            httpx2.post(f"{base}/mcp", json={}, headers=HEADERS, trust_env=False, timeout=60).status_code
+            == 401
+        )
         found = result(
             chain(unused_port, "return (await clock.list_time_zones({})).timezones.length;", token)
         )

@@ -22,8 +22,9 @@ from fixtures.balancer import balancer, configured, needs_haproxy, up
 from fixtures.certificates import self_signed
 from fixtures.daemons import LEDGER, MODERN, until
 from fixtures.http_gateway import BOTH, MODERN_HEADERS, result
+from fixtures.ports import free_port
 from fixtures.redis_server import redis_running
-from fixtures.replicas import Replica, free_port
+from fixtures.replicas import Replica
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long, needs_haproxy]
 

@@ -21,7 +21,7 @@ async def test_the_composite_tool_of_the_page_answers_under_both_of_its_names(tm
     config.write_text(f"semantic: {{model: none}}\n{DEMO}{example}")
     async with App.open(config, environ={}) as app:
         assert app.loaded.problems == ()
-        assert await app.settled(20)
+        assert await app.settled(60)
         for name in ("composite.ring_now", "__composite.ring_now"):
             call = {"tool": name, "arguments": {"customer_id": 27}}
             answer = await app.call_meta_tool("call_tool_chain", {"code": json.dumps(call)})

@@ -45,7 +45,7 @@ async def test_the_search_of_the_readme_gives_what_it_shows(tmp_path: Path) -> N
     config = tmp_path / "config.yaml"
     config.write_text(yaml.safe_dump({"backends": {b.name: {"module": b.module} for b in demo.backends()}}))
     async with App.open(config, environ={}) as app:
-        assert await app.settled(20)
+        assert await app.settled(60)
         await app.embedding.ready()
         answer = await app.call_meta_tool("search_tools", json.loads(asked))
     first = json.loads(answer["content"][0]["text"])["results"][0]

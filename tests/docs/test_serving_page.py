@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.replicas import HAPROXY, free_port
+from fixtures.ports import free_port
+from fixtures.replicas import HAPROXY
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "concepts" / "serving.md").read_text()
 SECTION = PAGE.partition("## Two replicas in ten minutes\n")[2].partition("\n## ")[0]

@@ -77,6 +77,10 @@ FAILING = {
         "const t = await demo.echo({ content: '{\"offices\": [1]}' });\nreturn JSON.parse(t).offices.length;",
         "t is an object {content}: t.content is text: it holds JSON: use JSON.parse(t.content)",
     ),
+    "a call of which all is parsed": (
+        "return JSON.parse(await demo.echo({ content: '{\"offices\": [1]}' })).offices.length;",
+        "answer is an object {content}: answer.content is text: it holds JSON: use JSON.parse(answer.content)",
+    ),
     "a file of JSON taken for its rows": (
         "const t = await demo.echo({ content: '[{\"id\": 1}]' });\nreturn t.map((x) => x.id);",
         "t is an object {content}, not an array: t.content is text: it holds JSON: use JSON.parse(t.content)",
@@ -305,6 +309,14 @@ SILENT |= {
         "const r = await demo.echo({ products: [{ id: 1 }], total: 1 });\nreturn r?.items?.map((x) => x.id) ?? [];",
         "r?.items (line 2) is undefined, the result is an object {products, total}",
     ),
+    "members of text, read with care": (
+        "const t = await demo.text({ n: 5 });\nreturn t.files ?? t.modified ?? [];",
+        "t.files (line 2) is undefined, the result is text (",
+    ),
+    "cells of text that are summed": (
+        "const { csv } = await demo.echo({ csv: 'a,1.5\\nb,2' });\nconst rows = csv.split('\\n').map((l) => l.split(','));\nreturn { sum: rows.reduce((s, r) => s + r[1], 0) };",
+        "r[1] (line 3) is text, which + joins to the 0: write Number(r[1])",
+    ),
     "a count of nothing": (
         "const r = await demo.echo({ rows: [1] });\nreturn { hits: r?.results?.length || 0 };",
         "nothing was taken from the result of demo.echo",
@@ -364,6 +376,7 @@ RIGHT += [
     "let r = null;\ntry { r = (await demo.rows({ n: 1 })).length; } catch {}\nreturn r;",
     "try { return await demo.list_all({}); } catch (e) { return e.message; }",
     "const r = await demo.echo({ id: 1 });\nreturn r.errors ?? [];",
+    "const { n } = await demo.echo({ n: [1, 2] });\nreturn { sum: n.reduce((s, x) => s + x, 0), zip: '01234' };",
     "const r = await demo.echo({ id: 1 });\nreturn { next: r.next_cursor ?? null };",
     "const r = await demo.echo({ items: [] });\nreturn r.items?.map((x) => x.id) ?? [];",
     "const r = await demo.echo({ rows: [{ s: 'open' }] });\nreturn r.rows.filter((x) => x.s === 'open' || x.s === 'Open').length;",

@@ -9,22 +9,24 @@ import pytest
 
 from fixtures.http_gateway import served, text
 from fixtures.issuer import AUDIENCE, issuer
-from fixtures.realm import SECRET, Realm, realm_and_server, serving
+from fixtures.login_gate import UNATTENDED, Places, places
+from fixtures.realm import Realm, serving
+
+__all__ = ["places"]
 
 pytestmark = pytest.mark.anyio
 CODE = "return await web.echo({ text: 'hello ' + 'from there' });"
+EXCHANGED = {**UNATTENDED, "exchange": "jwt"}
 
 
 @pytest.mark.proves("backends.*.oauth.exchange")
 async def test_each_client_s_token_is_exchanged_for_one_of_the_backend(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: Places
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
-    oauth = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET, "exchange": "jwt"}
-    async with issuer() as ours, realm_and_server() as (realm, server):
+    realm, server = places
+    async with issuer() as ours:
         http: dict[str, Any] = {"public_url": AUDIENCE, "auth": {"oauth": {"issuer": ours.url}}}
-        backends = {"web": {"url": server.url, "oauth": oauth}}
+        backends = {"web": {"url": server.url, "oauth": EXCHANGED}}
         async with served(tmp_path / "gateway", backends, http=http) as there:
             [listing] = set(server.bearers) - {None}
             given: dict[str, str] = {}
@@ -42,14 +44,12 @@ async def test_each_client_s_token_is_exchanged_for_one_of_the_backend(
 
 
 async def test_a_server_that_names_another_issuer_than_before_gets_no_token_of_a_client(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: Places
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
-    oauth = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET, "exchange": "jwt"}
-    async with issuer() as ours, realm_and_server() as (_, server), serving(Realm) as (other,):
+    server = places[1]
+    async with issuer() as ours, serving(Realm) as (other,):
         http: dict[str, Any] = {"public_url": AUDIENCE, "auth": {"oauth": {"issuer": ours.url}}}
-        backends = {"web": {"url": server.url, "oauth": oauth}}
+        backends = {"web": {"url": server.url, "oauth": EXCHANGED}}
         async with served(tmp_path / "gateway", backends, http=http) as there:
             headers = {"Authorization": f"Bearer {ours.token(sub='ann')}"}
             assert "hello from there" in text(await there.chain(CODE, headers=headers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,37 @@ async def test_a_client_sees_no_calls_of_others_and_no_backend_that_it_cannot_re
         for name in ("recent", "stats", "health", "backends", "overview"):
             seen = await read("two", name)
             assert not [word for word in ("demo", "ghost") if word in seen], (name, seen)
+        for method, count in (("tools/list", "ledger (2)"), ("server/discover", "2 tools of 1 backend")):
+            message, own = gateway.modern(method)
+            said = (await gateway.post(message, headers={**own, **headers["two"]})).text
+            assert count in said
+            assert not [word for word in ("demo", "ghost") if word in said], (method, said)
         assert "demo.echo" in await read("one", "recent")
         assert "ledger.look" not in await read("one", "recent")
         assert {"demo", "ghost", "ledger"} <= set(json.loads(await read("one", "health"))["backends"])
+
+
+async def test_a_client_is_not_notified_of_calls_to_a_backend_that_it_cannot_reach(tmp_path: Path) -> None:
+    http, headers = logins(tmp_path, {"one": {}, "two": {"backends": ["ledger"]}}, one=None, two=None)
+    async with served(tmp_path, backends(tmp_path), http=http) as gateway:
+        session = await gateway.handshake(headers["two"])
+        for number, name in enumerate(("demo", "ledger"), 90):
+            params = {"uri": f"gatemini://backend/{name}"}
+            message = {"jsonrpc": "2.0", "id": number, "method": "resources/subscribe", "params": params}
+            assert result(await gateway.post(message, headers=session)) == {}
+        listening = {**session, "accept": "text/event-stream"}
+        async with gateway.http.stream("GET", gateway.url, headers=listening) as stream:
+            for tool in ("demo.echo", "ledger.look"):
+                await gateway.chain(f'{{"tool": "{tool}", "arguments": {{}}}}', headers=headers["one"])
+            updated = [line async for line in until_data(stream.aiter_lines())][-1]
+    assert json.loads(updated.removeprefix("data:"))["params"]["uri"] == "gatemini://backend/ledger"
+
+
+async def until_data(lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    async for line in lines:
+        yield line
+        if line.startswith("data:") and "updated" in line:
+            return
 
 
 async def test_changed_clients_count_within_a_second_without_a_restart(tmp_path: Path) -> None:

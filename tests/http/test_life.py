@@ -30,6 +30,9 @@ HEADERS = {
 }
 
 
+DRAIN_SECONDS = 2.0
+
+
 def chain(code: str, session: str = "a") -> dict[str, Any]:
     meta = {**MODERN, "gatemini/session": session}
     params = {"name": "call_tool_chain", "arguments": {"code": code}, "_meta": meta}
@@ -103,12 +106,12 @@ def test_on_loopback_without_authentication_it_serves_and_warns_and_status_finds
     with server(home) as process:
         assert result(process.post(chain("return 1;")))["content"][0]["text"] == "1"
         for words in (("status",), ("status", "--all")):
-            shown = json.loads(home.run(*words, "--json", "-c", str(home.config)).stdout)["daemons"]
+            shown = json.loads(home.command(*words, "--json", "-c", str(home.config)).stdout)["daemons"]
             found = [each for each in shown if each["socket"].startswith(home.place.folder)]
             assert [each["http"]["url"] for each in found] == [process.url]
             assert any("every user and program of this machine" in line for line in found[0]["trouble"])
             assert found[0]["sessions"][0]["requests"] == 1
-        shown = home.run("status", "-c", str(home.config)).stdout
+        shown = home.command("status", "-c", str(home.config)).stdout
         assert process.url in shown
         assert "client modern: 1 requests" in shown
         assert home.run("stop", "-c", str(home.config)).returncode == 0
@@ -141,16 +144,19 @@ def test_no_log_of_any_level_has_answers_or_tokens(home: Home) -> None:
 
 @pytest.mark.proves("http.drain_delay")
 def test_on_sigterm_it_says_so_finishes_what_runs_and_takes_no_more(home: Home) -> None:
-    home.write_config(http={"listen": "127.0.0.1:0", "drain_delay": "1s"})
+    home.write_config(http={"listen": "127.0.0.1:0", "drain_delay": f"{DRAIN_SECONDS}s"})
     answers: list[httpx2.Response] = []
     with server(home) as process:
         code = 'await ledger.write({key: "a", seconds: 3}); await ledger.write({key: "b"}); return "done";'
         running = threading.Thread(target=lambda: answers.append(process.post(chain(code))))
         running.start()
         until(lambda: home.writes() == ["a"], "the chain runs")
+        ended = time.monotonic()
         process.process.send_signal(signal.SIGTERM)
         until(lambda: process.ready() == 503, "it is not ready any more")
-        assert process.post(chain("return 1;", "b")).status_code == 200, "balancers may not have seen it yet"
+        early = process.post(chain("return 1;", "b")).status_code
+        if time.monotonic() - ended < DRAIN_SECONDS:  # a busy machine may take longer
+            assert early == 200, "balancers may not have seen it yet"
         until(lambda: process.post(chain("return 1;", "b")).status_code == 503, "no new chains")
         running.join()
         process.process.wait(60)
@@ -210,7 +216,7 @@ def test_it_serves_tls_reads_a_changed_certificate_and_takes_only_known_clients(
         if cert is not None:
             context.load_cert_chain(cert)
         try:
-            with httpx2.Client(verify=context, trust_env=False) as http:
+            with httpx2.Client(verify=context, trust_env=False, timeout=60) as http:
                 return http.get(f"{process.base}/healthz").status_code
         except (httpx2.HTTPError, ssl.SSLError):
             return 0
@@ -221,7 +227,7 @@ def test_it_serves_tls_reads_a_changed_certificate_and_takes_only_known_clients(
         other = self_signed(home.root / "other.pem")
         os.replace(self_signed(home.root / "new.pem"), home.root / "cert.pem")
         (home.root / "key.pem").write_bytes((home.root / "cert.pem").read_bytes())
-        until(lambda: status(home.root / "cert.pem") == 200, "the new certificate is served", 10)
+        until(lambda: status(home.root / "cert.pem") == 200, "the new certificate is served")
         assert status(other) == 0
     home.write_config(
         http={
@@ -257,8 +263,8 @@ def test_it_ends_within_its_time_with_streams_open(home: Home) -> None:
             assert next(lines).startswith("event")
             began = time.monotonic()
             process.process.send_signal(signal.SIGTERM)
-            assert process.process.wait(30) == 0
-            assert time.monotonic() - began < 15
+            assert process.process.wait(60) == 0
+            assert time.monotonic() - began < 30
             list(lines)
 
 
@@ -271,8 +277,8 @@ def test_a_call_of_an_http_client_is_approved_at_a_terminal(home: Home) -> None:
     with server(home, "127.0.0.1:0") as process:
         until(lambda: process.ready() == 200, "the server is ready")
         assert "ApprovalPending" in process.post(write).text
-        (waits,) = json.loads(home.run("-c", str(home.config), "approve", "--json").stdout)["approvals"]
-        assert home.run("-c", str(home.config), "approve", waits["id"]).returncode == 0
+        (waits,) = json.loads(home.command("-c", str(home.config), "approve", "--json").stdout)["approvals"]
+        assert home.command("-c", str(home.config), "approve", waits["id"]).returncode == 0
         assert "ApprovalPending" in process.post(chain(write["params"]["arguments"]["code"], "b")).text
         assert home.writes() == []
         assert "ApprovalPending" not in process.post(write).text

@@ -229,7 +229,7 @@ async def test_a_client_that_reads_nothing_is_cut_off(
 
 
 @pytest.mark.proves("http.max_connections")
-async def test_connections_over_the_limit_are_refused_at_once_and_the_others_are_served(
+async def test_connections_over_the_limit_are_refused_and_the_others_are_served(
     tmp_path: Path,
 ) -> None:
     async with served(tmp_path, http={"max_connections": 5}) as gateway, anyio.create_task_group() as tasks:
@@ -244,10 +244,8 @@ async def test_connections_over_the_limit_are_refused_at_once_and_the_others_are
             tasks.start_soon(hold)
         await until(lambda: gateway.server.connections == 5)
         for _ in range(30):
-            began = time.monotonic()
             async with raw(gateway) as stream:
                 assert (await rest(stream)).startswith(b"HTTP/1.1 503")
-            assert time.monotonic() - began < 5
         await opened[0].send(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
         assert (await opened[0].receive()).startswith(b"HTTP/1.1 200")
         tasks.cancel_scope.cancel()

@@ -185,7 +185,7 @@ async def test_a_client_that_hangs_up_ends_its_chain_at_once_and_can_resume_it(
             gateway.modern_chain(slow, session="a") if modern else (gateway.legacy_chain(slow), session)
         )
         await hang_up(gateway, message, headers, lambda: gateway.server.app.tracker.recent(1))
-        await until(lambda: gateway.server.endpoint.in_flight == 0, seconds=5)
+        await until(lambda: gateway.server.endpoint.in_flight == 0)
         told = text(await chain("return 1;"))
         assert "// @resume chain_" in told
         assert "1 call that finished is answered from its journal" in told

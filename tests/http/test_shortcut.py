@@ -32,7 +32,7 @@ class Watched:
 
     def __init__(self, gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
         self.gateway = gateway
-        self.by_sdk = 0
+        self.begin("mine")
         serve = gateway.server.manager.handle_request
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
@@ -40,6 +40,10 @@ class Watched:
             await serve(scope, receive, send)
 
         monkeypatch.setattr(gateway.server.manager, "handle_request", counted)
+
+    def begin(self, session: str) -> None:
+        """Send what follows in this session, and count anew."""
+        self.session, self.by_sdk = session, 0
 
     async def call(
         self,
@@ -49,12 +53,12 @@ class Watched:
         **more: Any,
     ) -> httpx2.Response:
         """Call a chain, with members of `_meta` and headers besides the usual ones."""
-        message, own = self.gateway.modern_chain(code, session="mine", **more)
+        message, own = self.gateway.modern_chain(code, session=self.session, **more)
         message["params"]["_meta"].update(meta or {})
         return await self.gateway.post(message, headers={**own, **(headers or {})})
 
     async def post(self, method: str, params: dict[str, Any]) -> httpx2.Response:
-        message, headers = self.gateway.modern(method, params, session="mine")
+        message, headers = self.gateway.modern(method, params, session=self.session)
         return await self.gateway.post(message, headers=headers)
 
 
@@ -72,30 +76,29 @@ def comparable(answer: httpx2.Response) -> tuple[int, dict[str, str], Any]:
     return answer.status_code, headers, json.loads(body)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "return { n: 1, text: 'ä\u2028😀' };",
-        '{"tool": "demo.echo", "arguments": {"n": 1}}',
-        '{"tool": "demo.nothing", "arguments": {}}',
-        "return demo.mixed({});",
-        "return demo.fail({});",
-        "return await demo.missing({});",
-        "return (",
-        "",
-    ],
+CODES = (
+    "return { n: 1, text: 'ä\u2028😀' };",
+    '{"tool": "demo.echo", "arguments": {"n": 1}}',
+    '{"tool": "demo.nothing", "arguments": {}}',
+    "return demo.mixed({});",
+    "return demo.fail({});",
+    "return await demo.missing({});",
+    "return (",
+    "",
 )
-async def test_an_answer_is_the_same_as_the_sdks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
+
+
+async def test_an_answer_is_the_same_as_the_sdks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with watched(tmp_path, monkeypatch) as server:
-        await server.call(code)  # the first answer says more where the type of a result was not known
-        await server.post("tools/list", {})
-        first = await server.call(code)
-        second = await server.call(code)
-        assert server.by_sdk == 3
-        assert comparable(second) == comparable(first)
-        assert second.json()["id"] == first.json()["id"] + 1
+        for code in CODES:
+            server.begin(f"session {CODES.index(code)}")
+            await server.call(code)  # the first answer says more where the type of a result was not known
+            await server.post("tools/list", {})
+            first = await server.call(code)
+            second = await server.call(code)
+            assert server.by_sdk == 3, code
+            assert comparable(second) == comparable(first), code
+            assert second.json()["id"] == first.json()["id"] + 1, code
 
 
 async def test_any_other_tool_and_arguments_of_any_form_are_answered_as_the_sdk_does(
@@ -119,32 +122,33 @@ async def test_any_other_tool_and_arguments_of_any_form_are_answered_as_the_sdk_
             assert comparable(again) == comparable(by_sdk), params
 
 
-@pytest.mark.parametrize(
-    ("meta", "headers", "status"),
-    [
-        ({}, {"Mcp-Name": "search_tools"}, 400),
-        ({}, {"Mcp-Method": "tools/list"}, 400),
-        ({}, {"MCP-Protocol-Version": "2026-07-29"}, 400),
-        ({VERSION: "2026-07-29"}, {}, 400),
-        ({CAPABILITIES: 1}, {}, 400),
-        ({}, {"accept": "text/html"}, 406),
-        ({}, {"content-type": "text/plain"}, 400),
-        ({INFO: {"name": "another", "version": "2"}}, {}, 200),
-        ({CAPABILITIES: {"elicitation": {}}}, {}, 200),
-        ({"progressToken": 7}, {}, 200),
-        ({"io.modelcontextprotocol/logLevel": "debug"}, {}, 200),
-        ({"example.com/other": 1}, {}, 200),
-    ],
-)
+UNUSUAL: list[tuple[dict[str, Any], dict[str, str], int]] = [
+    ({}, {"Mcp-Name": "search_tools"}, 400),
+    ({}, {"Mcp-Method": "tools/list"}, 400),
+    ({}, {"MCP-Protocol-Version": "2026-07-29"}, 400),
+    ({VERSION: "2026-07-29"}, {}, 400),
+    ({CAPABILITIES: 1}, {}, 400),
+    ({}, {"accept": "text/html"}, 406),
+    ({}, {"content-type": "text/plain"}, 400),
+    ({INFO: {"name": "another", "version": "2"}}, {}, 200),
+    ({CAPABILITIES: {"elicitation": {}}}, {}, 200),
+    ({"progressToken": 7}, {}, 200),
+    ({"io.modelcontextprotocol/logLevel": "debug"}, {}, 200),
+    ({"example.com/other": 1}, {}, 200),
+]
+
+
 async def test_a_request_that_says_something_else_goes_to_the_sdk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meta: Any, headers: dict[str, str], status: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watched(tmp_path, monkeypatch) as server:
-        for expected in (1, 1):
-            assert (await server.call("return 1;")).status_code == 200
-            assert server.by_sdk == expected
-        assert (await server.call("return 1;", meta, headers)).status_code == status
-        assert server.by_sdk == 2
+        for number, (meta, headers, status) in enumerate(UNUSUAL):
+            server.begin(f"session {number}")
+            for expected in (1, 1):
+                assert (await server.call("return 1;")).status_code == 200
+                assert server.by_sdk == expected, (meta, headers)
+            assert (await server.call("return 1;", meta, headers)).status_code == status, (meta, headers)
+            assert server.by_sdk == 2, (meta, headers)
 
 
 async def test_two_clients_that_share_a_session_are_each_known_by_their_name(
@@ -167,7 +171,7 @@ async def test_an_answer_that_takes_long_becomes_a_stream_with_comments(
     monkeypatch.setattr(shortcut, "PING_SECONDS", 0.02)
     async with watched(tmp_path, monkeypatch) as server:
         await server.call("return 1;")
-        answer = await server.call("return demo.sleep({ ms: 300 });")
+        answer = await server.call("return demo.sleep({ ms: 800 });")
         assert server.by_sdk == 1
         assert answer.headers["content-type"] == "text/event-stream"
         assert answer.text.count(": ping\r\n\r\n") >= 2

@@ -117,7 +117,7 @@ async def test_what_is_open_for_a_token_ends_when_it_is_revoked(tmp_path: Path) 
         token, ident = made(tmp_path)
         other, _ = made(tmp_path)
         session = await gateway.handshake(bearer(token))
-        slow = "await new Promise(r => setTimeout(r, 20_000)); return 1;"
+        slow = "await new Promise(() => setTimeout(() => {}, 600_000)); return 1;"
 
         async def chain() -> None:
             message, headers = gateway.modern_chain(slow)
@@ -130,10 +130,8 @@ async def test_what_is_open_for_a_token_ends_when_it_is_revoked(tmp_path: Path) 
                 assert stream.status_code == 200
                 await until(lambda: gateway.server.endpoint.in_flight == 1)
                 tokens.revoke(tmp_path / "tokens.yaml", ident)
-                began = time.monotonic()
                 assert [line async for line in stream.aiter_lines() if line.startswith("data")] == []
                 await until(lambda: ended)
-                assert time.monotonic() - began < 10
         assert ended[0].status_code == 401
         # The session is the client's, not the token's.
         again = {**session, **bearer(other)}
@@ -199,6 +197,32 @@ async def test_refused_logins_are_audited_without_the_token(tmp_path: Path) -> N
     assert "a-wrong-token" not in file.read_text()
 
 
+async def test_the_first_login_of_a_token_and_its_end_are_audited(tmp_path: Path) -> None:
+    token, ident = made(tmp_path, "ci", scopes=("read",))
+    headers = bearer(token)
+    async with served(tmp_path, http=AUTH, audit={"path": str(tmp_path / "audit")}) as gateway:
+        for _ in range(3):
+            assert await status(gateway, headers) == 200
+        session = await gateway.handshake(headers)
+        async with gateway.http.stream(
+            "GET", gateway.url, headers={**session, "accept": "text/event-stream"}
+        ):
+            tokens.revoke(tmp_path / "tokens.yaml", ident)
+            await until(lambda: "ended" in [each["outcome"] for each in logins_of(tmp_path / "audit")])
+        assert await status(gateway, headers) == 401
+    found = logins_of(tmp_path / "audit")
+    assert [each["outcome"] for each in found] == ["accepted", "ended", "refused"]
+    for each in found[:2]:
+        assert (each["client"], each["token"], each["scopes"]) == ("ci", ident, ["read"])
+    assert token not in "".join(map(str, found))
+
+
+def logins_of(folder: Path) -> list[dict[str, Any]]:
+    lines = [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+    found = [record for record in map(json.loads, lines) if record["kind"] == "login"]
+    return sorted(found, key=lambda record: str(record["time"]))
+
+
 async def test_failed_logins_of_one_address_wait_longer_and_longer_and_others_do_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -232,12 +256,12 @@ async def test_too_many_failed_logins_at_once_are_refused_without_waiting(tmp_pa
 
 def test_the_commands_make_show_and_revoke_tokens(home: Any) -> None:
     def run(*words: str, code: int = 0) -> str:
-        found = home.run(*words, "-c", str(home.config))
+        found = home.command(*words, "-c", str(home.config))
         assert found.returncode == code, found.stderr
         return str(found.stdout) + str(found.stderr)
 
     assert "names no token file" in run("token", "create", "--client", "ci-1", code=1)
-    home.write_config(http=AUTH)
+    home.write_config(http=AUTH, audit={"path": str(home.root / "audit")})
     options = ["--scopes", "a,b", "--tools", "ledger.*", "--expires", "2d"]
     made = json.loads(run("token", "create", "--client", "ci-1", *options, "--json").partition("token ")[0])
     kept = yaml.safe_load((home.root / "tokens.yaml").read_text())["tokens"]
@@ -251,3 +275,9 @@ def test_the_commands_make_show_and_revoke_tokens(home: Any) -> None:
     assert "ci-1\trevoked" in run("token", "list")
     assert "no token or client" in run("token", "revoke", "ci-1", code=1)
     assert "allowed are 30m" in run("token", "create", "--client", "x", "--expires", "soon", code=2)
+    recorded = logins_of(home.root / "audit")
+    assert [(each["outcome"], each["client"]) for each in recorded] == [
+        ("created", "gatemini token create"),
+        ("revoked", "gatemini token revoke"),
+    ]
+    assert made["token"] not in json.dumps(recorded)

@@ -40,7 +40,7 @@ async def gateway(tmp_path: Path, **keys: Any) -> AsyncIterator[App]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not holds():  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.005)
 

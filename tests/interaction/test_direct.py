@@ -17,7 +17,7 @@ import pytest
 from fixtures.backend_bench import ODD
 from fixtures.direct import TESTS, write_config
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 DEMO: dict[str, Any] = {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
 LEGACY: dict[str, Any] = {
@@ -276,7 +276,7 @@ def stop_reading(raw: Raw) -> None:
         (close_stdin, 0),
         (stop_reading, 0),
         (lambda raw: raw.process.terminate(), 0),
-        (lambda raw: raw.process.send_signal(signal.SIGINT), 0),
+        pytest.param(lambda raw: raw.process.send_signal(signal.SIGINT), 0, marks=pytest.mark.long),
         (lambda raw: raw.process.kill(), -signal.SIGKILL),
     ],
     ids=["stdin closed", "stdout closed", "SIGTERM", "SIGINT", "SIGKILL"],
@@ -301,9 +301,9 @@ def test_no_process_outlives_the_gateway(tmp_path: Path, end: Callable[[Raw], No
     ("name", "content", "said"),
     [
         ("half.yaml", "backends:\n  a: {command: [", "line"),
-        ("binary.yaml", "\x00\x01\x02\x7f", "text"),
+        pytest.param("binary.yaml", "\x00\x01\x02\x7f", "text", marks=pytest.mark.long),
         ("missing.yaml", None, "missing.yaml"),
-        (".", None, "directory"),
+        pytest.param(".", None, "directory", marks=pytest.mark.long),
     ],
 )
 def test_a_config_that_cannot_be_used_ends_the_start_with_a_clear_error(

@@ -21,6 +21,7 @@ from mcp_types import (
     SetLevelRequestParams,
 )
 
+from fixtures import engine_cache
 from fixtures.command_line import Ran
 from fixtures.direct import TESTS, gateway_parameters, write_config
 from gatemini.cli.main import dispatch
@@ -87,6 +88,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The key is the only thing that the gateway and the commands below share with this machine's user."""
     home = tmp_path / "home"
     home.mkdir()
+    engine_cache.share(home / "cache")
     monkeypatch.chdir(home)
     monkeypatch.setenv("HOME", str(home))
     for name in ("CONFIG", "CACHE", "STATE", "DATA"):

@@ -44,7 +44,7 @@ async def read(client: Client, uri: str) -> str:
 
 async def found(client: Client, query: str, kind: str) -> dict[str, Any]:
     """The first row of this kind: a backend lists resources and prompts soon after its tools."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while True:
             rows = (await asked(client, "search_tools", task_description=query))["results"]
             fitting = [row for row in rows if row.get("kind") == kind]

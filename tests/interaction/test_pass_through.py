@@ -273,7 +273,7 @@ async def test_log_messages_of_a_call_reach_the_client_from_the_level_it_set(
     await set_level(client, "info")
 
 
-@both_backends
+@pytest.mark.parametrize("backend", ["old", pytest.param("fresh", marks=pytest.mark.long)])
 async def test_progress_of_a_backend_is_part_of_the_chains_progress_which_only_grows(
     client: Client, person: Person, backend: str
 ) -> None:

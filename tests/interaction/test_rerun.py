@@ -26,7 +26,7 @@ DEMO: dict[str, dict[str, Any]] = {
     "demo": {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "retry": {"max_retries": 0}}
 }
 """Without retries by the gateway, which would repeat a read after a crash unseen."""
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 
 
 def code(tag: str, ms: int) -> str:

@@ -13,20 +13,20 @@ import anyio
 import psutil
 import pytest
 
-from fixtures.direct import DEMO_SERVER
+from fixtures.backend_bench import ODD
 from fixtures.running import running_app
 from gatemini.app import App
 from gatemini.protocol.client_session import Session
 
 pytestmark = pytest.mark.anyio
 
-DEMO = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "instance_mode": "dedicated"}
+ODD_ONE = {"command": sys.executable, "args": ["-I", "-S", str(ODD)], "instance_mode": "dedicated"}
 
 
 @asynccontextmanager
 async def gateway(tmp_path: Path, **pool: Any) -> AsyncIterator[App]:
     settings = {"replenish_delay": "10ms", **pool}
-    async with running_app(tmp_path, {"demo": {**DEMO, "pool": settings}}) as app:
+    async with running_app(tmp_path, {"demo": {**ODD_ONE, "pool": settings}}) as app:
         yield app
 
 
@@ -36,24 +36,27 @@ async def value(app: App, session: Session, code: str) -> Any:
     return json.loads(result["content"][0]["text"])
 
 
-async def test_two_sessions_see_their_own_state_in_every_tier(tmp_path: Path) -> None:
-    stats = [
-        '{"tool": "demo.stats", "arguments": {}}',
-        "demo.stats({})",
-        "const s = await demo.stats({}); return s;",
+PID = "return await demo.pid({});"
+
+
+async def test_two_sessions_have_an_instance_each_in_every_tier(tmp_path: Path) -> None:
+    tiers = [
+        '{"tool": "demo.pid", "arguments": {}}',
+        "demo.pid({})",
+        "const p = await demo.pid({}); return p;",
     ]
     async with gateway(tmp_path) as app:
         one, two = app.new_session(), app.new_session()
-        await value(app, one, "return await demo.write({ key: 'a', value: 1 });")
-        for code in stats:
-            assert (await value(app, one, code))["written"] == {"a": 1}
-            assert (await value(app, two, code))["written"] == {}
+        own, others = await value(app, one, PID), await value(app, two, PID)
+        assert own != others
+        for code in tiers:
+            assert (await value(app, one, code), await value(app, two, code)) == (own, others)
 
 
 async def test_the_end_of_a_session_ends_its_instance_and_a_fresh_one_takes_its_place(tmp_path: Path) -> None:
     async with gateway(tmp_path, min_idle=1) as app:
         session = app.new_session()
-        await value(app, session, "return await demo.write({ key: 'a', value: 1 });")
+        own = await value(app, session, PID)
         with anyio.fail_after(60):
             while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - there is no event
                 await anyio.sleep(0.01)
@@ -64,23 +67,19 @@ async def test_the_end_of_a_session_ends_its_instance_and_a_fresh_one_takes_its_
                 await anyio.sleep(0.01)
             while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - there is no event
                 await anyio.sleep(0.01)
-        assert (await value(app, app.new_session(), "return await demo.stats({});"))["written"] == {}
+        assert await value(app, app.new_session(), PID) != own
 
 
 async def test_a_session_over_the_limit_gets_an_error_that_names_the_limit(tmp_path: Path) -> None:
     async with gateway(tmp_path, min_idle=0, max_instances=1, acquire_timeout="50ms") as app:
         one, two = app.new_session(), app.new_session()
-        await value(app, one, "return await demo.stats({});")
-        refused = await app.surface(two).call_tool(
-            "call_tool_chain", {"code": "return await demo.stats({});"}
-        )
+        await value(app, one, PID)
+        refused = await app.surface(two).call_tool("call_tool_chain", {"code": PID})
         assert refused["isError"]
         assert "pool.max_instances" in refused["content"][0]["text"]
         app.end_session(one)
         with anyio.fail_after(60):
-            while (
-                await app.surface(two).call_tool("call_tool_chain", {"code": "return await demo.stats({});"})
-            )["isError"]:
+            while (await app.surface(two).call_tool("call_tool_chain", {"code": PID}))["isError"]:
                 pass
 
 

@@ -36,7 +36,7 @@ async def answers(folder: Path, what: str, size: int, *codes: str) -> list[tuple
     return found
 
 
-@pytest.mark.parametrize("depth", [900, 2500])
+@pytest.mark.parametrize("depth", [900, pytest.param(2500, marks=pytest.mark.long)])
 async def test_deep_brackets_under_a_small_stack_end_their_own_chain_at_most(
     tmp_path: Path, depth: int
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,24 +10,15 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from fixtures.issuer import RSA
-from fixtures.login_gate import Person, Places, gate
-from fixtures.realm import SECRET, Realm, realm_and_server, serving
+from fixtures.login_gate import UNATTENDED, Person, Places, gate, places
+from fixtures.ports import free_port
+from fixtures.realm import Realm, serving
 from fixtures.running import until
 from gatemini.policy.principal import Principal
 
+__all__ = ["places"]
+
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
-
-
-@pytest.fixture
-async def places() -> AsyncIterator[Places]:
-    async with realm_and_server() as found:
-        yield found
 
 
 @pytest.mark.proves("backends.*.oauth.scopes", "backends.*.oauth.audience")
@@ -43,14 +32,13 @@ async def test_scopes_and_audience_are_asked_for(tmp_path: Path, places: Places)
 @pytest.mark.proves("backends.*.oauth.issuer")
 async def test_only_the_configured_issuer_gets_a_secret(tmp_path: Path, places: Places) -> None:
     realm, server = places
-    client = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET}
     async with serving(Realm) as (other,):
-        async with gate(tmp_path / "other", places, **client, issuer=other.url) as there:
+        async with gate(tmp_path / "other", places, **UNATTENDED, issuer=other.url) as there:
             text = await there.call()
             assert f"names the issuer {realm.url}, and oauth.issuer is {other.url}" in text, text
         assert not realm.asked("/token")
         assert not other.asked("/token")
-        async with gate(tmp_path / "right", places, **client, issuer=realm.url) as there:
+        async with gate(tmp_path / "right", places, **UNATTENDED, issuer=realm.url) as there:
             assert "hello from there" in await there.call()
             # A second issuer that the server names does not count either.
             server.metadata = {"authorization_servers": [other.url, realm.url]}
@@ -60,7 +48,7 @@ async def test_only_the_configured_issuer_gets_a_secret(tmp_path: Path, places: 
         # What another issuer has given before the key was there is not renewed there.
         realm.seen.clear()
         server.metadata = {}
-        async with gate(tmp_path / "changed", places, **client, issuer=other.url) as there:
+        async with gate(tmp_path / "changed", places, **UNATTENDED, issuer=other.url) as there:
             assert "oauth.issuer is" in await there.call()
         assert not realm.asked("/token")
 
@@ -74,9 +62,7 @@ async def test_a_server_without_metadata_has_the_configured_issuer(tmp_path: Pat
 
 @pytest.mark.proves("backends.*.oauth.redirect_port")
 async def test_the_browser_comes_back_to_the_port(tmp_path: Path, places: Places) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     async with gate(tmp_path, places, redirect_port=port) as there:
         await there.log_in()
     [asked] = places[0].asked("/auth")
@@ -98,11 +84,10 @@ async def test_a_client_metadata_document_is_the_client_where_the_issuer_takes_s
 
 @pytest.mark.proves("backends.*.oauth.client_id", "backends.*.oauth.client_secret", "backends.*.oauth.flow")
 async def test_a_client_of_its_own_needs_no_person(tmp_path: Path, places: Places) -> None:
-    oauth = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET}
-    async with gate(tmp_path / "right", places, **oauth) as there:
+    async with gate(tmp_path / "right", places, **UNATTENDED) as there:
         assert "hello from there" in await there.call()
         await there.credentials.log_out()
-    async with gate(tmp_path / "wrong", places, **{**oauth, "client_secret": "another one"}) as there:
+    async with gate(tmp_path / "wrong", places, **{**UNATTENDED, "client_secret": "another one"}) as there:
         text = await there.call()
         assert "invalid_client" in text, text
         assert "another one" not in text, text
@@ -124,7 +109,7 @@ async def test_each_principal_over_http_has_a_login_of_its_own(tmp_path: Path, p
         text = await call("ann")
         assert "gatemini login web --principal ann" in text, text
         own = await Person(places, {"per_user": True}, who="ann").log_in()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while "hello from there" not in (text := await call("ann")):
                 assert "gatemini login" in text or "not running" in text, text
         assert there.server.bearers[-1] == own.access_token != shared.access_token

@@ -19,7 +19,7 @@ from fixtures.raw_upstream import raw_upstream
 TOOLS = ["read", "send_mail", "book_flight", "play_song"]
 each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.__name__)
 each_way = pytest.mark.parametrize("way", ["ask", "stream"])
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 
 @each_client

@@ -36,7 +36,7 @@ def test_other_requests_pass_byte_for_byte(
     headers = {"authorization": "Bearer k", "x-own": "a, b", "x-gatemini-session": "s"}
     if target.endswith("messages"):
         provider.answers = [Said("fine")]
-    answer = httpx2.request(method, f"{filtering.address}{target}", content=ODD, headers=headers)
+    answer = httpx2.request(method, f"{filtering.address}{target}", content=ODD, headers=headers, timeout=60)
     (got,) = provider.got
     assert answer.status_code == 200
     assert (got.method, got.body) == (method, ODD)
@@ -96,7 +96,7 @@ def test_fields_of_one_connection_end_at_the_proxy(provider: FakeProvider, plain
         "expect": "100-continue",
         "x-yours": "2",
     }
-    httpx2.post(f"{plain.address}/v1/embeddings", content=b"{}", headers=fields)
+    httpx2.post(f"{plain.address}/v1/embeddings", content=b"{}", headers=fields, timeout=60)
     assert fields.keys() & dict(provider.got[0].headers).keys() <= {"connection", "x-yours"}
     assert dict(provider.got[0].headers)["x-yours"] == "2"
 
@@ -111,7 +111,7 @@ def test_a_length_beside_a_transfer_encoding_does_not_count(provider: FakeProvid
 
 
 def test_answers_pass_with_their_fields_and_bytes(provider: FakeProvider, plain: Proxy) -> None:
-    with httpx2.Client() as client:
+    with httpx2.Client(timeout=60) as client:
         direct = client.get(f"{provider.url}/v1/models?limit=2")
         passed = client.get(f"{plain.address}/v1/models?limit=2")
     assert passed.content == direct.content
@@ -128,7 +128,7 @@ def test_requests_that_cannot_be_worked_on_pass_byte_for_byte(
     body: bytes, client: Any, provider: FakeProvider, filtering: Proxy
 ) -> None:
     provider.answers = [Said(status=400)]
-    answer = httpx2.post(f"{filtering.address}{client.path}", content=body)
+    answer = httpx2.post(f"{filtering.address}{client.path}", content=body, timeout=60)
     assert provider.got[0].body == body
     assert answer.status_code == 400
 
@@ -141,7 +141,7 @@ def test_counting_tokens_counts_the_smaller_request_and_changes_no_session(
     headers = {"x-gatemini-session": "counting"}
     for path in ("/v1/messages/count_tokens", "/v1/messages"):
         provider.answers = [Said("ok")]
-        httpx2.post(f"{filtering.address}{path}", json=request, headers=headers)
+        httpx2.post(f"{filtering.address}{path}", json=request, headers=headers, timeout=60)
     assert [got.tools for got in provider.got] == [["read", "tool_search"]] * 2
 
 
@@ -203,7 +203,7 @@ def test_a_compressed_request_passes_as_it_is(provider: FakeProvider, filtering:
 
 def test_a_provider_that_cannot_be_reached_is_a_bad_gateway(tmp_path: Path) -> None:
     with running_proxy("http://127.0.0.1:1", tmp_path) as proxy:
-        answer = httpx2.post(f"{proxy.address}/v1/messages", json={"messages": [], "model": "m"})
+        answer = httpx2.post(f"{proxy.address}/v1/messages", json={"messages": [], "model": "m"}, timeout=60)
         assert answer.status_code == 502
         assert answer.json()["type"] == "error"
         assert "ConnectError" in answer.json()["error"]["message"]
@@ -212,7 +212,7 @@ def test_a_provider_that_cannot_be_reached_is_a_bad_gateway(tmp_path: Path) -> N
 def test_a_page_that_rebinds_its_name_to_this_machine_gets_nothing(
     provider: FakeProvider, plain: Proxy
 ) -> None:
-    answer = httpx2.get(f"{plain.address}/v1/models", headers={"host": "evil.example"})
+    answer = httpx2.get(f"{plain.address}/v1/models", headers={"host": "evil.example"}, timeout=60)
     assert answer.status_code == 403
     assert provider.got == []
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fixtures.llm_upstream import SHAPES, Said
 from gatemini.llm_proxy.wire.answer import Wire, usage_sum
-from gatemini.llm_proxy.wire.events import ArrayOfEvents, EventSplitter
+from gatemini.llm_proxy.wire.events import ArrayOfEvents, EventSplitter, written
 from gatemini.llm_proxy.wire.formats import WIRES
 
 FORMATS = ("openai", "anthropic", "gemini")
@@ -64,6 +64,12 @@ def test_a_stream_reads_the_same_wherever_its_bytes_are_cut(
         "anthropic": 2,  # name of the event, and type in its data
         "gemini": 0,
     }.get(format)
+
+
+def test_half_of_a_surrogate_pair_stays_an_escape() -> None:
+    raw = b'data: {"delta":"\\ud83d"}\n\n'
+    (event,) = EventSplitter().feed(raw)
+    assert written(event.value) == raw
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
@@ -120,8 +126,8 @@ def test_text_and_role_beside_the_first_call_of_a_chunk_stream() -> None:
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "tool_search", "arguments": "{}"}}
     delta = {"role": "assistant", "content": "Let me look. ", "tool_calls": [call]}
     first = {"id": "one", "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]}
-    written = b"data: %b\n\ndata: [DONE]\n\n" % json.dumps(first).encode()
-    got = client_gets(WIRES["openai"], [written, streamed("openai", Said("Found."), 2)])
+    begun = b"data: %b\n\ndata: [DONE]\n\n" % json.dumps(first).encode()
+    got = client_gets(WIRES["openai"], [begun, streamed("openai", Said("Found."), 2)])
     choices = [choice for value in values(got) for choice in value["choices"]]
     assert "".join(choice["delta"].get("content") or "" for choice in choices) == "Let me look. Found."
     assert [choice["delta"]["role"] for choice in choices if "role" in choice["delta"]] == ["assistant"]

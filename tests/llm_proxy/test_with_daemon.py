@@ -51,7 +51,7 @@ def test_handles_and_totals_outlive_a_proxy_that_is_killed() -> None:
         client.greet()
         owned.serving()
 
-        def asked(**arguments: Any) -> dict[str, Any]:
+        def command(**arguments: Any) -> dict[str, Any]:
             return ask(owned.place, COMMAND, **arguments) or {}
 
         options = ("-c", str(owned.config))
@@ -59,7 +59,7 @@ def test_handles_and_totals_outlive_a_proxy_that_is_killed() -> None:
             provider.answers = [Said("read")]
             send(proxy.address, "one", conversation("c1", ROWS))
             (handle,) = handles(provider)
-            totals = until(lambda: asked(do="list")["proxies"], "the daemon has the totals")
+            totals = until(lambda: command(do="list")["proxies"], "the daemon has the totals")
             assert totals[0]["requests"] == 1
             assert not (owned.root / "state" / "gatemini" / "llm-proxy").exists()
             proxy.process.kill()
@@ -86,14 +86,12 @@ def test_handles_and_totals_outlive_a_proxy_that_is_killed() -> None:
         assert b"sk-kept-nowhere" not in written
 
 
-@pytest.mark.parametrize("place", ["no daemon", "a socket that is silent"])
-def test_without_a_daemon_handles_and_totals_are_the_proxys_own(
-    place: str, silent_socket: Callable[[Path], None]
+def test_where_a_daemon_is_silent_handles_and_totals_are_the_proxys_own(
+    silent_socket: Callable[[Path], None],
 ) -> None:
     with home() as owned, running_provider() as provider:
         owned.write_config(context=FOLD)
-        if place != "no daemon":
-            silent_socket(Path(owned.place.sock))
+        silent_socket(Path(owned.place.sock))
         options = ("-c", str(owned.config))
         with running_proxy(provider.url, owned.root, *options, variables=owned.environ) as proxy:
             call = ("fetch_rows", {"handle": "res_00000000"})

@@ -26,7 +26,8 @@ from tests.benchmarks.http import RIVALS, listening_process
 
 from fixtures.daemons import WAIT_SECONDS
 from fixtures.load_clients import REVISIONS, PlainClient, Tally, Writer, clients_at_work
-from fixtures.replicas import Cluster, Replica, cluster, free_port
+from fixtures.ports import free_port
+from fixtures.replicas import Cluster, Replica, cluster
 
 pytestmark = pytest.mark.load
 

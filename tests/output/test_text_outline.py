@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from gatemini.output.options import OutputOptions
 from gatemini.output.pipeline import Reduced, reduce_output
@@ -39,7 +40,7 @@ def test_a_diff_names_its_files_with_the_lines_they_add_and_remove() -> None:
         return head + "".join(f"+new {n}\n" for n in range(300)) + "".join(f"-old {n}\n" for n in range(200))
 
     answer = reduced("".join(part(f"src/file{n}.py") for n in range(12)))
-    assert "diff --git a/src/file5.py b/src/file5.py (+300 -200)" in answer.text
+    assert ": src/file5.py (+300 -200)" in answer.text
     assert len(answer.text) <= 12_000
 
 
@@ -52,6 +53,23 @@ def test_a_diff_without_lines_of_git_names_its_files_too() -> None:
     answer = reduced("".join([part(f"src/file{n}.py") + (gone if n == 5 else "") for n in range(12)]))
     assert "+++ b/src/file5.py (+300 -200)" in answer.text
     assert "--- a/src/gone.py (+0 -1)" in answer.text
+
+
+def test_an_outline_says_how_much_of_it_had_no_room() -> None:
+    def part(name: str, former: str) -> str:
+        head = f"diff --git a/{former} b/{name}\n--- a/{former}\n+++ b/{name}\n@@ -1 +1 @@\n"
+        return head + "".join(f"+new line {n} of it\n" for n in range(60))
+
+    folder = "a/folder/with/quite/a/long/name/so/that/few/fit"
+    names = [f"{folder}/{n}.py" for n in range(80)]
+    answer = reduced("".join(part(name, "old.py" if n == 30 else name) for n, name in enumerate(names)))
+    assert f": old.py → {folder}/30.py (+60 -0)\n" in answer.text
+    shown = answer.text.count(".py (+60 -0)\n")
+    (left,) = re.findall(r"\n  … (\d+) more lines of this outline\n", answer.text)
+    between = "".join(answer.text.partition("truncated — showing")[::2])
+    ends = between.count("\ndiff --git ") + between.startswith("diff --git ")
+    assert shown > 20
+    assert shown + int(left) == len(names) - ends, "each file is shown, named or counted"
 
 
 def test_headings_and_json_inside_a_text_are_described() -> None:

@@ -55,6 +55,24 @@ return late.reason.name + " " + late.reason.message;"""
     assert STATE.written == []
 
 
+ALLOWS: dict[str, Any] = {"rules": [{"tools": ["gate.*"], "action": "allow"}]}
+ASKS: dict[str, Any] = {"rules": [{"tools": ["gate.write"], "action": "ask"}]}
+
+
+@pytest.mark.parametrize(("first", "then"), [(ALLOWS, ASKS), ({}, {"default": "ask"})])
+async def test_a_rule_that_asks_now_in_the_place_of_one_that_allowed_holds_for_a_waiting_call(
+    tmp_path: Path, first: dict[str, Any], then: dict[str, Any]
+) -> None:
+    code = 'await Promise.allSettled([gate.read({ tag: "go" }), gate.write({ key: "b" })]);'
+    async with running_app(tmp_path, ONE_AT_A_TIME, policy=first) as app, anyio.create_task_group() as tasks:
+        tasks.start_soon(answer, app, code)
+        await STATE.arrived("go")
+        await anyio.wait_all_tasks_blocked()
+        app.chain.door = app.new_door(PolicyConfig.model_validate(then), app.chain.door)
+        STATE.open("go")
+    assert STATE.written == []
+
+
 async def test_rules_that_change_while_limits_are_looked_up_elsewhere_hold_for_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +151,27 @@ async def test_a_tool_that_became_open_world_while_it_waited_makes_the_session_u
         await app.call_meta_tool("call_tool_chain", {"code": 'await files.read({ path: "b" })'}, session)
         assert app.chain.door is not None
         assert app.chain.door.flow.held(session.id).names() == ("untrusted",)
+
+
+async def test_a_tool_that_became_open_world_while_it_waited_gets_nothing_private(tmp_path: Path) -> None:
+    server = lazy(tmp_path)
+    server.said["tools"][0]["annotations"] = {"readOnlyHint": True, "openWorldHint": False}
+    server.write()
+    policy = {"trust_annotations": ["*"], "flow": "deny", "labels": {"private": ["gate.read"]}}
+    backends = {**ONE_AT_A_TIME, **server.backends}
+    STATE.open("go")
+    async with running_app(tmp_path, backends, policy=policy) as app:
+        await answer(app, 'await files.read({ path: "a" })')
+    del server.said["tools"][0]["annotations"]["openWorldHint"]
+    server.write()
+    policy["override_annotations"] = {"gate.*": {"openWorld": False}}
+    async with running_app(tmp_path, backends, policy=policy) as app:
+        text, failed, _ = await answer(
+            app, 'await gate.read({ tag: "go" }); await files.read({ path: "b" });'
+        )
+    assert failed
+    assert "PolicyDenied: files.read is denied by policy.flow: it reaches the open world" in text
+    assert server.calls == ["tool read"]
 
 
 async def test_a_server_that_is_another_one_after_its_start_is_not_read_from(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ async def test_a_file_that_changes_changes_the_rules_of_a_running_gateway(app: A
     plain = json.loads(await path.read_text())
     plain["policy"] = {"default": "deny"}
     await path.write_text(json.dumps(plain))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while app.chain.door is None or app.chain.door.rules.config.default == "allow":  # noqa: ASYNC110 - when the file is seen
             await anyio.sleep(0.01)
     text, failed, _ = await answer(app, "await gate.write({ key: 'x', value: 0 })")
@@ -108,7 +108,7 @@ async def test_a_file_that_changes_changes_the_rules_of_a_running_gateway(app: A
     assert "policy.default" in text
     plain["policy"] = {"default": "denied"}
     await path.write_text(json.dumps(plain))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while app.reload_problem is None:  # noqa: ASYNC110 - when the file is seen
             await anyio.sleep(0.01)
     _, failed, _ = await answer(app, "await gate.write({ key: 'x', value: 0 })")

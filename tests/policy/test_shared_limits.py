@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.redis_server import RedisServer, redis_server
 from gatemini.config.model.policy import PolicyConfig
-from gatemini.errors import ApprovalPending, CallUnchecked, PolicyDenied
+from gatemini.errors import ApprovalPending, CallUnchecked, PolicyDenied, StateUnavailable
 from gatemini.policy.approvals import shared_grants
 from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.audit.log import AuditLog
@@ -207,7 +207,7 @@ async def test_a_grant_for_a_session_does_not_outlive_it_for_days(
     await grant_later(a, call())
     assert await admits(b, call())
     pending = False
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not pending:
             try:
                 await b.admit(call(), Reach())
@@ -216,8 +216,93 @@ async def test_a_grant_for_a_session_does_not_outlive_it_for_days(
                 pending = True
 
 
+def asking(**ask: Any) -> dict[str, Any]:
+    return {"rules": [{"tools": ["shop.*"], "action": "ask", "ask": {"via": ["console"], **ask}}]}
+
+
+@pytest.mark.parametrize("remember", ["call", "session"])
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_policy_that_comes_back_brings_back_no_grant(
+    stores: tuple[StateStore, StateStore], remember: str, restarts: bool
+) -> None:
+    """A replica reads a changed configuration, or starts with it; another one has the first policy all the time."""
+    first, between = asking(remember=remember), {"default": "deny"}
+    changing, other = (door(store, **first) for store in stores)
+    await grant_later(changing, call())
+    for policy in (between, first):
+        if restarts:
+            changing = door(stores[0], **policy)
+        else:
+            changing.set_policy(PolicyConfig.model_validate(policy))
+        assert changing.approvals.shared is not None
+        await changing.approvals.shared.follow()  # as `Approvals.run` does at the start and after a change
+    for each in (changing, other):
+        with pytest.raises(ApprovalPending):
+            await each.admit(call(), Reach())
+
+
+async def test_a_replica_that_could_not_tell_of_its_changes_does_so_before_it_uses_a_grant(
+    stores: tuple[StateStore, StateStore],
+) -> None:
+    first = asking(remember="session")
+    changing, other = (door(store, **first) for store in stores)
+    await grant_later(other, call())
+    assert await admits(changing, call())
+    for policy in ({"default": "deny"}, first):
+        changing.set_policy(PolicyConfig.model_validate(policy))
+    for each in (changing, other):
+        with pytest.raises(ApprovalPending):
+            await each.admit(call(), Reach())
+
+
+async def test_a_grant_that_its_waiting_call_uses_is_not_left_for_another_one(
+    redis_server: RedisServer, stores: tuple[StateStore, StateStore]
+) -> None:
+    """It is remembered for a while; after that nothing of it is there."""
+    at = door(stores[0], **asking(remember="1s"))
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(at.approvals.run)
+        at.approvals.watched()
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(at.admit, call(), Reach())
+            await until(lambda: len(at.approvals.opened()) == 1)
+            (approval,) = at.approvals.opened()
+            await at.approvals.decided(approval.id, approval.subject.digest, "console", granted=True)
+        tasks.cancel_scope.cancel()
+    assert redis_server.cli("KEYS", "gatemini:remembered:*").startswith(b"*1")
+    assert redis_server.cli("KEYS", "gatemini:grant:*").startswith(b"*0")
+
+
+async def test_a_grant_that_reached_the_store_without_an_answer_admits_one_call_all_the_same(
+    stores: tuple[StateStore, StateStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = (door(store, **asking()) for store in stores)
+    put = stores[0].put
+
+    async def put_unheard(key: str, value: bytes, ttl: float) -> None:
+        await put(key, value, ttl)
+        if key.startswith("grant:"):
+            raise StateUnavailable("no answer")
+
+    monkeypatch.setattr(stores[0], "put", put_unheard)
+    await grant_later(a, call())
+    outcomes: list[bool] = []
+
+    async def attempt(at: Door) -> None:
+        try:
+            await at.admit(call(), Reach())
+            outcomes.append(True)
+        except ApprovalPending:
+            outcomes.append(False)
+
+    async with anyio.create_task_group() as tasks:
+        for at in (a, b, b, a):
+            tasks.start_soon(attempt, at)
+    assert sorted(outcomes) == [False, False, False, True]
+
+
 async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not holds():  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.01)
 

@@ -314,6 +314,29 @@ async def test_a_registered_backend_has_no_tag_for_rules(app: App, ledger: Path)
     assert lines(ledger) == []
 
 
+async def test_the_hints_of_a_registered_backend_are_never_trusted(app: App, ledger: Path) -> None:
+    """An agent chooses the name, and would take one that a glob trusts."""
+    policy = {"read_only": True, "trust_annotations": ["*"], "rules": [{"tools": ["*"], "action": "allow"}]}
+    door, session = app.chain.door, app.new_session()
+    assert door is not None
+    template = {
+        "name": "mine",
+        "command": sys.executable,
+        "args": ["-I", "-S", str(SERVER), str(ledger), "mine"],
+    }
+    result = await app.call_meta_tool("register_manual", {"manual_call_template": template}, session)
+    assert not result["isError"], result
+    door.set_policy(PolicyConfig.model_validate(policy))
+    try:
+        for backend in ("mine", "github"):
+            code = {"code": f"await {backend}.list_repos({{}})"}
+            await app.call_meta_tool("call_tool_chain", code, session)
+    finally:
+        door.set_policy(PolicyConfig.model_validate(POLICY))
+        app.end_session(session)
+    assert lines(ledger) == ["github tools/call list_repos {}"]
+
+
 async def test_a_client_of_the_protocol_meets_the_same_door(app: App, ledger: Path) -> None:
     async with client_of(app) as client:
         for code in SPELLINGS[:4]:

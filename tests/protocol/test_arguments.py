@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from fixtures.running import answer, running_app
+from gatemini.app import App
 from gatemini.errors import InvalidRequest
 from gatemini.protocol.tool_arguments import read_arguments
 
@@ -27,11 +28,16 @@ def test_code_that_is_neither_text_nor_a_call_is_refused(code: Any) -> None:
         read_arguments("call_tool_chain", {"code": code})
 
 
-async def test_an_output_size_that_is_named_is_one_also_where_it_is_the_default(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    async with running_app(tmp_path_factory.mktemp("arguments")) as running:
+        yield running
+
+
+async def test_an_output_size_that_is_named_is_one_also_where_it_is_the_default(app: App) -> None:
     code = "return 'line\\n'.repeat(10000);"
-    async with running_app(tmp_path) as app:
-        short, _, _ = await answer(app, code)
-        whole, _, _ = await answer(app, code, max_output_size=200_000)
+    short, _, _ = await answer(app, code)
+    whole, _, _ = await answer(app, code, max_output_size=200_000)
     assert len(short) < 20_000 < len(whole)
 
 
@@ -50,11 +56,10 @@ def test_an_unknown_option_is_answered_with_the_closest() -> None:
     ],
 )
 async def test_a_number_out_of_its_bounds_is_moved_and_the_answer_says_so(
-    tmp_path: Path, given: dict[str, Any], note: str
+    app: App, given: dict[str, Any], note: str
 ) -> None:
-    async with running_app(tmp_path) as app:
-        for code in ("return 1 + 1;", "throw new Error('no');", json.dumps({"tool": "demo.stats"})):
-            text, _, _ = await answer(app, code, **given)
-            assert note in text, code
-        text, _, _ = await answer(app, "return 1 + 1;", timeout=600_000)
-        assert text == "2", "nothing is said of what is within"
+    for code in ("return 1 + 1;", "throw new Error('no');", json.dumps({"tool": "demo.stats"})):
+        text, _, _ = await answer(app, code, **given)
+        assert note in text, code
+    text, _, _ = await answer(app, "return 1 + 1;", timeout=600_000)
+    assert text == "2", "nothing is said of what is within"

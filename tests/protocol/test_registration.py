@@ -58,6 +58,15 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
         yield in_one_session(running)
 
 
+@pytest.fixture(scope="module")
+async def unchanged(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    """The same for the tests in which nothing is registered."""
+    folder = tmp_path_factory.mktemp("unchanged")
+    async with running_app(folder, registration=OPEN, max_dynamic_backends=2) as running:
+        yield in_one_session(running)
+        assert running.manager.names() == ["demo"]
+
+
 async def test_a_registered_process_is_found_called_and_gone_after_deregistration(app: App) -> None:
     failed, told = await register(app, STDIO)
     assert not failed
@@ -92,19 +101,19 @@ async def test_a_registered_process_is_found_called_and_gone_after_deregistratio
     ],
 )
 async def test_a_backend_that_does_not_start_says_why_and_that_nothing_of_it_stays(
-    app: App, template: dict[str, Any], says: str, hint: str
+    unchanged: App, template: dict[str, Any], says: str, hint: str
 ) -> None:
-    failed, text = await register(app, {"name": "bad", **template})
+    failed, text = await register(unchanged, {"name": "bad", **template})
     assert failed
     assert says in text
     assert hint in text.partition("HINT: ")[2]
     assert "again in a few seconds" not in text
     assert "which starts the backend" not in text
-    assert app.manager.names() == ["demo"]
+    assert unchanged.manager.names() == ["demo"]
 
 
-async def test_a_disabled_backend_is_not_registered(app: App) -> None:
-    failed, text = await register(app, {**STDIO, "disabled": True})
+async def test_a_disabled_backend_is_not_registered(unchanged: App) -> None:
+    failed, text = await register(unchanged, {**STDIO, "disabled": True})
     assert failed
     assert "leave it out" in text
 
@@ -173,8 +182,8 @@ async def test_a_failed_replacement_leaves_the_registered_backend_running(
         ([1], "object"),
     ],
 )
-async def test_a_bad_template_names_what_is_wrong(app: App, template: Any, said: str) -> None:
-    failed, text = await register(app, template)
+async def test_a_bad_template_names_what_is_wrong(unchanged: App, template: Any, said: str) -> None:
+    failed, text = await register(unchanged, template)
     assert failed
     assert said in text
 
@@ -217,8 +226,8 @@ async def test_allowed_commands_and_hosts_narrow_what_may_be_registered(tmp_path
         "[::ffff:0:169.254.169.254]",
     ],
 )
-async def test_metadata_addresses_are_never_registered(app: App, host: str) -> None:
-    failed, text = await register(app, {"name": "web", "url": f"http://{host}/mcp"})
+async def test_metadata_addresses_are_never_registered(unchanged: App, host: str) -> None:
+    failed, text = await register(unchanged, {"name": "web", "url": f"http://{host}/mcp"})
     assert failed
     assert "metadata" in text
 
@@ -240,15 +249,20 @@ async def test_metadata_addresses_are_never_registered(app: App, host: str) -> N
         "100.64.0.1",
     ],
 )
-async def test_private_networks_are_only_open_where_the_owner_lists_them(app: App, host: str) -> None:
-    app.registration.admission.policy = RegistrationConfig()
-    failed, text = await register(app, {"name": "web", "url": f"http://{host}:9/mcp"})
+async def test_private_networks_are_only_open_where_the_owner_lists_them(
+    unchanged: App, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admission = unchanged.registration.admission
+    monkeypatch.setattr(admission, "policy", RegistrationConfig())
+    failed, text = await register(unchanged, {"name": "web", "url": f"http://{host}:9/mcp"})
     assert failed
     assert "private network" in text
     assert "registration.allow_hosts" in text
-    app.registration.admission.policy = RegistrationConfig(http="allow", allow_hosts=(host.strip("[]"),))
+    monkeypatch.setattr(
+        admission, "policy", RegistrationConfig(http="allow", allow_hosts=(host.strip("[]"),))
+    )
     failed, text = await register(
-        app, {"name": "web", "url": f"http://{host}:9/mcp", "connect_timeout": "200ms"}
+        unchanged, {"name": "web", "url": f"http://{host}:9/mcp", "connect_timeout": "200ms"}
     )
     assert failed
     assert "private network" not in text
@@ -366,48 +380,50 @@ async def test_allow_without_a_list_takes_no_command_and_no_host(tmp_path: Path)
             assert f"registration.{key}: it lists none" in text
 
 
+TAKEN = ("my-shop", "my_shop", "spare", "short", "results", "composite", "__backends")
+
+
 @pytest.mark.parametrize("state", ["disabled", "down", "without a variable"])
-@pytest.mark.parametrize(
-    "word", ["my-shop", "my_shop", "spare", "short", "results", "composite", "__backends"]
-)
 async def test_what_code_would_take_for_something_configured_is_not_registered(
-    tmp_path: Path, state: str, word: str
+    tmp_path: Path, state: str
 ) -> None:
     shop: dict[str, Any] = {"namespace": "spare", "command": "/no/such/program"}
     shop |= {"disabled": {"disabled": True}, "down": {}}.get(state, {"env": {"A": "${NOT_SET_HERE}"}})
     aliases = {"short": "my-shop.buy"}
     async with running_app(tmp_path, {**DEMO, "my-shop": shop}, registration=OPEN, aliases=aliases) as app:
         in_one_session(app)
-        for template in ({**STDIO, "name": word}, {**STDIO, "name": "z", "namespace": word}):
-            failed, text = await register(app, template)
-            assert failed, text
-            assert (
-                "sandbox" in text or "of the configuration" in text or "configured" in text or word[0] == "_"
-            )
+        for word in TAKEN:
+            for template in ({**STDIO, "name": word}, {**STDIO, "name": "z", "namespace": word}):
+                failed, text = await register(app, template)
+                assert failed, (word, text)
+                reasons = ("sandbox", "of the configuration", "configured")
+                assert word[0] == "_" or any(reason in text for reason in reasons), (word, text)
         assert not (await register(app, {**STDIO, "name": "z", "namespace": "other"}))[0]
 
 
-async def test_the_error_of_a_registered_backend_quotes_nothing_of_the_answer(app: App) -> None:
+async def test_the_error_of_a_registered_backend_quotes_nothing_of_the_answer(unchanged: App) -> None:
     async with serving_text("HTTP/1.1 500 no\r\nContent-Length: 14\r\n\r\nthe inner page") as port:
-        failed, text = await register(app, {"name": "w", "url": f"http://127.0.0.1:{port}/"})
+        failed, text = await register(unchanged, {"name": "w", "url": f"http://127.0.0.1:{port}/"})
     assert failed
     assert "HTTP 500" in text
     assert "inner" not in text
     async with serving_text("SSH-2.0-inner\r\n") as port:
-        failed, text = await register(app, {"name": "w", "url": f"http://127.0.0.1:{port}/"})
+        failed, text = await register(unchanged, {"name": "w", "url": f"http://127.0.0.1:{port}/"})
     assert failed
     assert "inner" not in text
 
 
-async def test_a_check_that_nothing_would_run_is_refused(app: App) -> None:
-    failed, text = await register(app, {"name": "w", "url": "http://127.0.0.1:9/", "health_check": "true"})
+async def test_a_check_that_nothing_would_run_is_refused(unchanged: App) -> None:
+    failed, text = await register(
+        unchanged, {"name": "w", "url": "http://127.0.0.1:9/", "health_check": "true"}
+    )
     assert failed
     assert "health_check: is the check of a CLI adapter" in text
 
 
 @pytest.mark.parametrize("host", ["①②⑦.0.0.1", "☕.example", "1.2.3.999"])
-async def test_a_host_that_no_address_can_be_is_named_as_such(app: App, host: str) -> None:
-    failed, text = await register(app, {"name": "w", "url": f"http://{host}/"})
+async def test_a_host_that_no_address_can_be_is_named_as_such(unchanged: App, host: str) -> None:
+    failed, text = await register(unchanged, {"name": "w", "url": f"http://{host}/"})
     assert failed
     assert "the url has no usable host and port" in text
 
@@ -468,34 +484,34 @@ ADAPTER_FAULTS = {
 
 
 @pytest.mark.parametrize("name", ADAPTER_FAULTS)
-async def test_an_error_about_an_adapter_file_shows_nothing_that_is_in_it(tmp_path: Path, name: str) -> None:
+async def test_an_error_about_an_adapter_file_shows_nothing_that_is_in_it(
+    unchanged: App, tmp_path: Path, name: str
+) -> None:
     text = ADAPTER_FAULTS[name]
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    async with running_app(tmp_path, DEMO, registration=OPEN) as app:
-        in_one_session(app)
-        failed, said = await register(app, {"name": "lines", "adapter_file": str(tmp_path / name)})
+    failed, said = await register(unchanged, {"name": "lines", "adapter_file": str(tmp_path / name)})
     assert failed
     assert "S3CRET" not in said
     assert "adapter" in said
 
 
-async def test_only_a_regular_file_is_opened_as_an_adapter_file(app: App, tmp_path: Path) -> None:
+async def test_only_a_regular_file_is_opened_as_an_adapter_file(unchanged: App, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, "/dev/zero", "/dev/fd/0", "/proc/self/fd/0", tmp_path / "none"):
-        with anyio.fail_after(5):
-            failed, said = await register(app, {"name": "lines", "adapter_file": str(path)})
+        with anyio.fail_after(60):
+            failed, said = await register(unchanged, {"name": "lines", "adapter_file": str(path)})
         assert failed
         assert "is not there, or no adapter" in said
 
 
 async def test_what_an_agent_wrote_beside_an_adapter_file_is_named_when_it_is_wrong(
-    app: App, tmp_path: Path
+    unchanged: App, tmp_path: Path
 ) -> None:
     (tmp_path / "adapter.yaml").write_text(ADAPTER)
     template = {"name": "lines", "adapter_file": str(tmp_path / "adapter.yaml")}
-    assert "did you mean timeout" in (await register(app, {**template, "timeuot": 1}))[1]
+    assert "did you mean timeout" in (await register(unchanged, {**template, "timeuot": 1}))[1]
     inline = {"tools": {"mine": {"command": ["echo"], "timeout": "soon"}}}
-    assert "tools.mine.timeout: found 'soon'" in (await register(app, {**template, **inline}))[1]
+    assert "tools.mine.timeout: found 'soon'" in (await register(unchanged, {**template, **inline}))[1]
 
 
 async def test_allowed_commands_hold_for_every_program_of_a_command_line_backend(tmp_path: Path) -> None:
@@ -517,41 +533,45 @@ async def test_allowed_commands_hold_for_every_program_of_a_command_line_backend
         assert "'nc'" in text
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"env": {"PATH": "/tmp/own"}},
-        {"env": {"LD_PRELOAD": "/tmp/own.so"}},
-        {"env": {"DYLD_INSERT_LIBRARIES": "/tmp/own.dylib"}},
-        {"env": {"PYTHONSTARTUP": "/tmp/own.py", "LEVEL": "debug"}},
-        {"env": {"NODE_OPTIONS": "--require /tmp/own.js"}},
-        {"env": {"npm_config_registry": "http://own.example"}},
-        {"env": {"BASH_ENV": "/tmp/own"}},
-        {"inherit_env": ["GIT_SSH_COMMAND"]},
-        {"prerequisite": {"command": "echo", "env": {"PATH": "/tmp/own"}}},
-    ],
-)
+STEERING: list[dict[str, Any]] = [
+    {"env": {"PATH": "/tmp/own"}},
+    {"env": {"LD_PRELOAD": "/tmp/own.so"}},
+    {"env": {"DYLD_INSERT_LIBRARIES": "/tmp/own.dylib"}},
+    {"env": {"PYTHONSTARTUP": "/tmp/own.py", "LEVEL": "debug"}},
+    {"env": {"NODE_OPTIONS": "--require /tmp/own.js"}},
+    {"env": {"npm_config_registry": "http://own.example"}},
+    {"env": {"BASH_ENV": "/tmp/own"}},
+    {"inherit_env": ["GIT_SSH_COMMAND"]},
+    {"prerequisite": {"command": "echo", "env": {"PATH": "/tmp/own"}}},
+]
+
+
 async def test_an_allowed_command_is_not_steered_to_other_code_by_a_variable(
-    tmp_path: Path, more: dict[str, Any]
+    tmp_path: Path,
 ) -> None:
     policy = {"stdio": "allow", "allow_commands": ["echo", sys.executable]}
     async with running_app(tmp_path, DEMO, registration=policy) as app:
-        failed, text = await register(app, {**STDIO, **more})
-        assert failed
-        assert "may make an allowed command run another program's code" in text
+        for more in STEERING:
+            failed, text = await register(app, {**STDIO, **more})
+            assert failed, more
+            assert "may make an allowed command run another program's code" in text, more
         assert not (await register(app, {**STDIO, "env": {"API_KEY": "x", "LEVEL": "debug"}}))[0]
 
 
-async def test_an_adapter_file_is_not_read_where_command_lines_may_not_be_registered(app: App) -> None:
-    app.registration.admission.policy = RegistrationConfig()
-    failed, text = await register(app, {"name": "lines", "adapter_file": "/etc/no-such-file"})
+async def test_an_adapter_file_is_not_read_where_command_lines_may_not_be_registered(
+    unchanged: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unchanged.registration.admission, "policy", RegistrationConfig())
+    failed, text = await register(unchanged, {"name": "lines", "adapter_file": "/etc/no-such-file"})
     assert failed
     assert "registration.cli" in text
     assert "no-such-file" not in text
 
 
-async def test_a_host_is_refused_when_its_lookup_times_out(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_is_refused_when_its_lookup_times_out(
+    unchanged: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gatemini.protocol.registration.admission.LOOKUP_SECONDS", 0)
-    failed, text = await register(app, {"name": "slow", "url": "http://mcp.example.test/"})
+    failed, text = await register(unchanged, {"name": "slow", "url": "http://mcp.example.test/"})
     assert failed
     assert "was not found within" in text

@@ -1,4 +1,4 @@
-"""One cluster of two replicas for the tests of a file that end none of them."""
+"""One cluster of two replicas for all tests that end none of them: each costs four processes and their start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fixtures.replicas import Cluster, cluster
 ASKING = str(Path(__file__).parents[1] / "fixtures" / "asking_server.py")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     asking = {"command": sys.executable, "args": ["-P", ASKING]}
     with cluster(tmp_path_factory.mktemp("two"), backends={"ask": asking}) as found:

@@ -14,20 +14,20 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_result_is_read_at_another_replica_and_by_its_session_only(two: Cluster) -> None:
     async with two.at(0) as first, two.at(1) as second:
-        saved = await first.chain('return await results.save({secret: "s3kr3t-of-a"});', session="a")
+        saved = await first.chain('return await results.save({secret: "s3kr3t-of-a"});', session="owner")
         handle = json.loads(text(saved))["handle"]
         for gateway in (second, first):
             code = f'return (await results.load("{handle}")).secret;'
-            assert text(await gateway.chain(code, session="a")) == "s3kr3t-of-a"
-            other = await gateway.chain(code, session="b")
+            assert text(await gateway.chain(code, session="owner")) == "s3kr3t-of-a"
+            other = await gateway.chain(code, session="other")
             assert other["isError"]
             assert "s3kr3t" not in json.dumps(other)
-        listed = json.loads(text(await second.chain("return await results.list();", session="a")))
+        listed = json.loads(text(await second.chain("return await results.list();", session="owner")))
         assert [each["handle"] for each in listed] == [handle]
         uri = {"uri": f"gatemini://result/{handle}"}
-        message, headers = second.modern("resources/read", uri, session="a")
+        message, headers = second.modern("resources/read", uri, session="owner")
         assert "s3kr3t-of-a" in (await second.post(message, headers={**headers, "Mcp-Name": uri["uri"]})).text
-        message, headers = second.modern("resources/read", uri, session="b")
+        message, headers = second.modern("resources/read", uri, session="other")
         assert (
             "s3kr3t-of-a"
             not in (await second.post(message, headers={**headers, "Mcp-Name": uri["uri"]})).text

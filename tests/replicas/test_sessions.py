@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -26,20 +25,15 @@ HEADERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster(tmp_path_factory.mktemp("two")) as found:
-        yield found
-
-
 async def test_twenty_calls_of_a_client_without_affinity_are_served(two: Cluster) -> None:
+    writes, requests = len(two.writes()), two.requests()
     async with two.client(mode="legacy") as client:
         for number in range(20):
             code = f'{{"tool": "ledger.write", "arguments": {{"key": "n{number}"}}}}'
             result = await client.call_tool("call_tool_chain", {"code": code})
             assert not result.is_error, text_of(result)
-    assert two.writes() == [f"n{number}" for number in range(20)]
-    assert min(two.requests()) > 8
+    assert two.writes()[writes:] == [f"n{number}" for number in range(20)]
+    assert min(after - before for before, after in zip(requests, two.requests(), strict=True)) > 8
 
 
 async def opened(two: Cluster) -> dict[str, str]:
@@ -56,7 +50,7 @@ async def opened(two: Cluster) -> dict[str, str]:
 def listed(url: str, session: dict[str, str]) -> int:
     """The status of a request in a session."""
     body = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-    return httpx2.post(url, json=body, headers=session, trust_env=False).status_code
+    return httpx2.post(url, json=body, headers=session, trust_env=False, timeout=60).status_code
 
 
 async def test_only_genuine_ids_of_sessions_are_known_and_an_ended_one_ends_everywhere(two: Cluster) -> None:
@@ -75,24 +69,24 @@ async def test_only_genuine_ids_of_sessions_are_known_and_an_ended_one_ends_ever
         found = {**session, "Mcp-Session-Id": forged.encode("latin-1")}
         assert listed(second, found) == 404  # type: ignore[arg-type]
     assert listed(second, session) == 200
-    assert httpx2.delete(second, headers=session, trust_env=False).status_code == 200
+    assert httpx2.delete(second, headers=session, trust_env=False, timeout=60).status_code == 200
     until(lambda: listed(first, session) == 404, "the session has ended at the other replica")
     assert listed(second, session) == 404
 
 
-async def test_a_session_that_begins_while_the_store_restarts_is_known_everywhere(tmp_path: Path) -> None:
-    with cluster(tmp_path) as found:
-        found.redis.stop()
-        async with anyio.create_task_group() as tasks:
+async def test_a_session_that_begins_while_the_store_restarts_is_known_everywhere(two: Cluster) -> None:
+    two.redis.stop()
+    async with anyio.create_task_group() as tasks:
 
-            async def back() -> None:
-                await anyio.sleep(1)
-                await anyio.to_thread.run_sync(found.redis.start)
+        async def back() -> None:
+            await anyio.sleep(1)
+            await anyio.to_thread.run_sync(two.redis.start)
 
-            tasks.start_soon(back)
-            session = await opened(found)
-        until(lambda: listed(found.replicas[1].url, session) != 503, "the store is reached again")
-        assert listed(found.replicas[1].url, session) == 200
+        tasks.start_soon(back)
+        session = await opened(two)
+    for replica in two.replicas:
+        until(lambda: listed(replica.url, session) != 503, "the store is reached again")  # noqa: B023
+        assert listed(replica.url, session) == 200
 
 
 @pytest.mark.proves("http.sessions.mode")

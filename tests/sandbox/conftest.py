@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from fixtures import engine_cache
 from fixtures.guest import Runner
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
 
 
 @pytest.fixture(scope="session")
-def module_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("modules")
+def module_cache() -> Path:
+    return engine_cache.compiled()
 
 
 def warm(module_cache: Path, isolation: str, limits: Limits | None = None) -> Iterator[Sandbox]:

@@ -1,7 +1,6 @@
 """A member of the awaited value read on the promise: an error that says where `await` goes, never a silent undefined."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -11,9 +10,9 @@ from gatemini.app import App
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def app(tmp_path: Path) -> AsyncIterator[App]:
-    async with running_app(tmp_path) as running:
+@pytest.fixture(scope="module")
+async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    async with running_app(tmp_path_factory.mktemp("await")) as running:
         yield running
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not holds():  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.01)
 
@@ -100,11 +100,11 @@ async def test_listeners_and_readers_go_on_after_an_outage(redis_server: RedisSe
             await anyio.to_thread.run_sync(redis_server.start)
             await until(lambda: a.problem is None and b.problem is None)
             await b.send("parked:x", b"2", 600)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 assert await anext(reader) == b"2"
             async with a.listen("tools"):  # which waits until the channel is subscribed to again
                 await b.publish("tools", b"3")
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 assert await anext(messages) == ("tools", b"3")
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.text.escape import js_string, one_line, visible
-from gatemini.text.shorten import BRIEF_CHARS, first_sentence, shorten
+from gatemini.text.shorten import BRIEF_CHARS, elapsed, first_sentence, shorten
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,19 @@ def test_nothing_is_ever_longer_than_its_limit(text: str, limit: int) -> None:
 
 def test_one_line_has_no_line_breaks_and_nothing_hidden() -> None:
     assert one_line(" a\n\n b\u200b\tc ") == "a b\\u200b c"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (-1, "0 s"),
+        (0.4, "0 s"),
+        (59.6, "1 min"),
+        (75, "1 min 15 s"),
+        (3600, "1 h"),
+        (7505, "2 h 5 min"),
+        (90_061, "1 d 1 h"),
+    ],
+)
+def test_a_time_is_told_in_its_two_largest_units(seconds: float, shown: str) -> None:
+    assert elapsed(seconds) == shown

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import anyio
+
 from gatemini.backends.actor import Backend
 from gatemini.backends.calls.callers import Caller
 from gatemini.backends.calls.failures import no_backend
 from gatemini.backends.dedicated.instances import Instances
+from gatemini.backends.oauth.interface import TokenSource
 from gatemini.backends.oauth.logins import Logins
 from gatemini.backends.snapshot import measure_memory, status_of
 from gatemini.backends.status import BackendStatus, State
@@ -15,6 +18,10 @@ from gatemini.config.model.schema import BackendConfig, HealthConfig
 
 NO_SESSION = ""
 """The owner of a registered backend whose session has ended: it is being stopped."""
+
+
+REPLACED_SECONDS = 2.0
+"""How long a backend that has replaced another one may take to find the login that was made for that."""
 
 
 class BackendTable:
@@ -83,13 +90,22 @@ class BackendTable:
 
     async def ask_login(self, name: str, caller: Caller) -> bool:
         """Ask the person behind a caller to log in to a backend; whether somebody has."""
+        login = self._login_of(name, caller)
+        if self.logins is None or login is None or not await self.logins.ask(login, caller):
+            return False
+        current = self._login_of(name, caller)
+        if current is not None and current is not login:  # the configuration has changed meanwhile
+            with anyio.move_on_after(REPLACED_SECONDS):
+                await current.until_login()
+        return True
+
+    def _login_of(self, name: str, caller: Caller) -> TokenSource | None:
         backend: Backend | None = self._find(name)
         instances = self._instances.get(name)
         owner = None if instances is None else instances.owner(caller)
         if instances is not None and owner is not None:
             backend = instances.leased(owner)
-        login = backend.login if backend is not None else None
-        return self.logins is not None and login is not None and await self.logins.ask(login, caller)
+        return backend.login if backend is not None else None
 
     async def measure_new(self) -> None:
         """Measure the memory of all children now if one has never been measured."""

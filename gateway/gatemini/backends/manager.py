@@ -242,7 +242,7 @@ class Manager(BackendTable):
 
         whole = config.name not in self._waits
         open_link = self.sessions.opener(config, open_link_of) if whole else open_never
-        info, clients, saved = self._client_info, self._clients.of(session), SavedFacts()
+        info, clients, saved = self._client_info, self._clients.of(session, config.name), SavedFacts()
         return Backend(
             config,
             open_link=open_link,

@@ -11,7 +11,7 @@ from gatemini.model import Json
 from gatemini.policy import principal
 from gatemini.policy.door import Admission
 from gatemini.policy.facts import CallEnd
-from gatemini.policy.principal import Principal
+from gatemini.policy.principal import Behalf, Principal
 from gatemini.policy.reach import CannotAsk
 from gatemini.text.shorten import shorten
 
@@ -65,9 +65,15 @@ class ChainClient:
     """Receives the id of the chain, by which it can be resumed."""
     chain: str | None = None
     """The id that the chain is to have."""
-    who: Principal = principal.NOBODY
+    behalf: Behalf | None = None
+    """Of the client's session, where it is not given."""
     trace: str = ""
     """The id of the trace that the client's request belongs to, as hexadecimal digits; "" for none."""
+
+    @property
+    def who(self) -> Principal:
+        """The principal of the chain now."""
+        return principal.NOBODY if self.behalf is None else self.behalf.who
 
     def progress_of(self, record: CallRecord) -> ProgressFn | None:
         """Return the listener for progress of one call, where the client wants it."""

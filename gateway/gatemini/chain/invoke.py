@@ -51,7 +51,8 @@ from gatemini.errors import (
 from gatemini.explain.error_fields import brief, error_fields
 from gatemini.model import GET_PROMPT, LIST_RESOURCES, READ_RESOURCE, CallOutcome, Json, Tool, member
 from gatemini.output.store.results import ResultStore
-from gatemini.policy.principal import Principal
+from gatemini.policy.door import Door
+from gatemini.policy.facts import CallFacts
 from gatemini.policy.reach import Reach
 from gatemini.text.size_limit import weight
 
@@ -96,8 +97,8 @@ class Invoker:
     config: SandboxConfig = field(init=False)
     """The limits from the start of the chain: a changed configuration applies to later chains."""
     _in_flight: anyio.Semaphore = field(init=False)
-    _origin: tuple[Principal, str, str, str] = field(init=False)
-    """Principal, session, chain and trace of the calls."""
+    _origin: tuple[str, str, str] = field(init=False)
+    """Session, chain and trace of the calls."""
     _reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,7 +111,7 @@ class Invoker:
             tell=partial(pass_on, self.said, caller.tell),
             time_left=self.time.left,
         )
-        self._origin = self.client.who, caller.session or "", self.chain, self.client.trace
+        self._origin = caller.session or "", self.chain, self.client.trace
         self._reach = Reach(self.caller.can, of_person(self.caller.ask), self.time.standing_still)
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
@@ -224,7 +225,7 @@ class Invoker:
             checked, notes = check(tool, arguments, signature, digits)
         except ArgumentsInvalid:
             if self.services.door is not None:
-                self.services.door.refuse_hidden(tool, {}, *self._origin)
+                self.services.door.refuse_hidden(tool, {}, self.client.who, *self._origin)
             raise
         held = self.dry_run is not None and not tool.read_only and tool.backend != COMPOSITE_BACKEND
         await self._admit(record, tool, checked, held=held)
@@ -277,10 +278,13 @@ class Invoker:
         record.settle("fell back", ms=(time.monotonic() - record.started) * 1000)
         if self.results.replicas is not None:
             await self.results.replicas.learn()
-        facts = door.facts(tool, arguments, *self._origin)
+        facts = self._facts(door, tool, arguments)
         if held:  # a dry run will not send it
             return door.foresee(facts)
         record.admission = await door.admit(facts, self._reach)
+
+    def _facts(self, door: Door, tool: Tool, arguments: Json) -> CallFacts:
+        return door.facts(tool, arguments, self.client.who, *self._origin, self.client.behalf)
 
     async def _admit_again(self, record: CallRecord, tool: Tool, arguments: Json) -> None:
         """Pass the door again if the rules have changed while the call waited its turn."""
@@ -294,7 +298,7 @@ class Invoker:
         if (door := self.services.door) is not None:
             admitted = record.admission
             now = listed or tool  # a fallback's tool is another one
-            facts = door.facts(now, arguments, *self._origin) if admitted is None else admitted.facts
+            facts = self._facts(door, now, arguments) if admitted is None else admitted.facts
             door.check(facts, admitted, listed)
 
     async def _beside_tools(

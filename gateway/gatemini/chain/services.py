@@ -117,8 +117,13 @@ class ChainServices:
             return await act()
         except LoginRequired:
             with chain_time.standing_still():
-                if not await self.backends.ask_login(backend, caller):
-                    raise
+                accepted = await self.backends.ask_login(backend, caller)
+            if self.door is not None and self.door.audit is not None:
+                who: Json = {"session": caller.session, "principal": caller.principal}
+                outcome = "accepted" if accepted else "failed"
+                self.door.audit.event("login", backend=backend, outcome=outcome, **who)
+            if not accepted:
+                raise
         return await act()
 
     async def find_tool(
@@ -157,7 +162,10 @@ class ChainServices:
                             output_schema=tool.output_schema,
                         )
                 raise
-            return self.registry.find(backend, spelled)
+            try:
+                return self.reachable(who).find(backend, spelled)
+            except GateminiError:
+                return self.listing(who).registry.find(backend, spelled)
 
     def shown_offers(self, backend: str, offers: list[Offer], who: Principal) -> list[Offer]:
         """Return the resources and prompts of a backend that a principal may see listed."""

@@ -38,11 +38,15 @@ def verify(
     places = list(anchors or ())
     if loaded is not None and loaded.config.audit.anchor.file is not None and not anchors:
         places = [loaded.config.audit.anchor.file]
-    try:
-        known = [anchor for place in places for anchor in read_anchors(place)]
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from None
+    known, torn = [], []
+    for place in places:
+        if not place.is_file():
+            raise InvalidRequest(f"there is no file of anchors: {place}")
+        heads, others = read_anchors(place)
+        known += heads
+        torn += [checking.Finding(str(place), line, "is not an anchor") for line in others]
     report = checking.verify(files, heads=head or (), anchors=known)
+    report.findings += torn
     if as_json:
         shell.emit(_as_json(report, len(known)))
     else:

@@ -16,7 +16,8 @@ from gatemini.cli import shell
 from gatemini.cli.running_daemon import ask_daemon, own_place, own_places, require_sockets
 from gatemini.errors import DaemonRefused
 from gatemini.proxy.places import LOG_GOES_ON
-from gatemini.text.shorten import counted
+from gatemini.text.escape import visible
+from gatemini.text.shorten import counted, elapsed, listed
 
 if TYPE_CHECKING:
     from gatemini.proxy.places import Place
@@ -80,12 +81,9 @@ def _show(answer: dict[str, Any]) -> None:
     config = answer["config"] or "the embedded demo backends"
     if not answer.get("config_current", True):
         config += " (the file has changed, and is not in force)"
-    minutes, seconds = divmod(round(answer["uptime_seconds"]), 60)
-    rss = answer["rss_bytes"] / (1 << 20)
+    up, rss = elapsed(answer["uptime_seconds"]), answer["rss_bytes"] / (1 << 20)
     shell.say(config)
-    shell.say(
-        f"  {answer['state']}: process {answer['pid']}, version {version}, {minutes} min {seconds} s, {rss:.0f} MB"
-    )
+    shell.say(f"  {answer['state']}: process {answer['pid']}, version {version}, for {up}, {rss:.0f} MB")
     over_http = answer.get("http")
     if over_http:
         counts = [
@@ -93,24 +91,16 @@ def _show(answer: dict[str, Any]) -> None:
         ]
         shell.say(f"  {over_http['url']}: {', '.join(counts)}")
     for each in answer["sessions"]:
-        if over_http:
-            shell.say(
-                f"  client {each['client'] or '(not named)'}: {each['requests']} requests, "
-                f"{each['in_flight']} in flight, as {each['principal']}"
-            )
-            continue
-        shell.say(
-            f"  client {each['client'] or '(no handshake yet)'}: process {each['pid']}, {counted(each['requests'], 'request')}, "
-            f"{each['in_flight']} in flight, in {each['cwd']}"
-        )
+        shell.say(f"  client {_client(each, over_http=bool(over_http))}")
     for each in answer.get("backends", ()):
         size = f", {each['rss_bytes'] / (1 << 20):.0f} MB" if each["rss_bytes"] else ""
-        error = f": {each['error']}" if each["error"] else ""
+        users = f", {counted(each['users'], 'user')}" if each.get("users") else ""
+        error = f": {visible(each['error'])}" if each["error"] else ""
         restarts = f", {counted(each['restarts'], 'restart')}" if each["restarts"] else ""
         login = each.get("login") or {}
         until = f", login until {login['expires']}" if login.get("expires") else ""
         renewed = " (renewed by itself)" if until and login["renewable"] else ""
-        shell.say(f"  backend {each['name']}: {each['state']}{size}{restarts}{until}{renewed}{error}")
+        shell.say(f"  backend {each['name']}: {each['state']}{size}{users}{restarts}{until}{renewed}{error}")
     if answer.get("variables_differ"):
         shell.say(
             f"  other values came with later clients: {', '.join(answer['variables_differ'])}; "
@@ -118,6 +108,21 @@ def _show(answer: dict[str, Any]) -> None:
         )
     for line in [*answer["trouble"], *answer.get("problems", ())]:
         shell.say(f"  note: {line}")
+
+
+def _client(session: dict[str, Any], *, over_http: bool) -> str:
+    """What one line says of a client; a daemon of an earlier version does not name the backends."""
+    name = visible(session["client"] or "") or ("(not named)" if over_http else "(no handshake yet)")
+    whose = f"as {session['principal']}" if over_http else f"process {session['pid']}"
+    facts = [
+        whose,
+        f"for {elapsed(time.time() - session['since'])}",
+        counted(session["requests"], "request"),
+        f"{session['in_flight']} in flight",
+    ]
+    facts += [] if over_http else [f"in {visible(session['cwd'])}"]
+    used = session.get("backends")
+    return f"{name}: {', '.join(facts)}" + (f"; uses {listed(used)}" if used else "")
 
 
 def stop(*, config: Path | None, every: bool, now: bool, as_json: bool) -> int:

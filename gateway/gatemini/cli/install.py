@@ -49,7 +49,8 @@ def install(
     from gatemini.config.clients.client_entry import config_to_name, http_entry, launch_command, stdio_entry
 
     place = from_home(config) if config else config_directory() / CONFIG_FILE
-    is_named = how["take"] or find_config(config, os.environ, config_directory()) is not None
+    takes = how["take"] and any(_servers(_file(name, scope)) for name in chosen)
+    is_named = takes or find_config(config, os.environ, config_directory()) is not None
     named = config_to_name(place if is_named else None, home_folder(), os.environ)
     outcomes: list[Outcome] = []
     for name in chosen:
@@ -59,7 +60,7 @@ def install(
             else stdio_entry(INSTALLS[name], launch_command(), named)
         )
         outcomes.append(_install(name, _file(name, scope), entry, place, force=force, as_json=as_json, **how))
-    if not is_named and not url and not as_json and not how["print_only"]:
+    if not is_named and not url and not as_json and not how["print_only"] and any(o.ok for o in outcomes):
         shell.note(
             "there is no configuration yet, so that the demo backends are served: see `gatemini import`"
         )
@@ -106,8 +107,6 @@ def _chosen(command: str, clients: Sequence[str], every: bool, scope: str, *, wr
 
 def _is_here(name: str, scope: str, *, written: bool) -> bool:
     from gatemini.config.clients.client_entry import OWN_NAME
-    from gatemini.config.clients.client_file import decoded, read_bytes
-    from gatemini.config.documents.text_edit import EditRefused
 
     try:
         file = _file(name, scope)
@@ -117,11 +116,19 @@ def _is_here(name: str, scope: str, *, written: bool) -> bool:
         return file.path.exists() or (
             file.path.parent.exists() and file.path.parent not in (home_folder(), Path.cwd())
         )
+    return OWN_NAME in _servers(file) or (file.path.exists() and file.backup.exists())
+
+
+def _servers(file: ClientFile) -> dict[str, Any]:
+    """The servers of a file; none where it cannot be read."""
+    from gatemini.config.clients.client_file import decoded, read_bytes
+    from gatemini.config.documents.text_edit import EditRefused
+
     try:
         data = read_bytes(file.path)
-        return data is not None and (OWN_NAME in file.servers(decoded(data)) or file.backup.exists())
+        return {} if data is None else file.servers(decoded(data))
     except EditRefused:
-        return False
+        return {}
 
 
 def _file(name: str, scope: str) -> ClientFile:
@@ -146,7 +153,7 @@ def _install(
     as_json: bool,
 ) -> Outcome:
     from gatemini.config.clients.client_entry import OWN_NAME
-    from gatemini.config.clients.client_file import decoded, read_bytes
+    from gatemini.config.clients.client_file import check_writable, decoded, kept_text, read_bytes
     from gatemini.config.clients.installing import Foreign, plan_install
     from gatemini.config.documents.text_edit import EditRefused
 
@@ -159,7 +166,10 @@ def _install(
         data = read_bytes(file.path)
         before = None if data is None else decoded(data)
         taken = None
-        if take and before is not None and before.strip():
+        there = file.servers(
+            before or ""
+        )  # a file that cannot be edited is refused before anything is taken from it
+        if take and before is not None and (there or before.strip("\ufeff \t\r\n")):
             from gatemini.cli.take_over import planned
 
             taken = planned(file, INSTALLS[name], target)
@@ -169,6 +179,8 @@ def _install(
         if taken is not None:
             from gatemini.cli.take_over import carry_out
 
+            kept_text(file)  # our file is written first: what this one refuses is found before
+            check_writable(file.path)
             carry_out(
                 taken, file, before or "", entry, INSTALLS[name], outcome, dry_run=dry_run, as_json=as_json
             )
@@ -222,18 +234,18 @@ def _write(
 
 def _uninstall(name: str, file: ClientFile, *, restore: bool, dry_run: bool, force: bool) -> Outcome:
     from gatemini.config.clients.client_entry import OWN_NAME
-    from gatemini.config.clients.client_file import decoded, read_bytes
+    from gatemini.config.clients.client_file import decoded, kept_text, read_bytes
     from gatemini.config.clients.installing import Foreign, plan_uninstall
     from gatemini.config.documents.text_edit import EditRefused
 
     outcome = Outcome(name, str(file.path), "refused")
     try:
-        data, kept = read_bytes(file.path), read_bytes(file.backup)
+        data = read_bytes(file.path)
         change = plan_uninstall(
             file,
             INSTALLS[name],
             None if data is None else decoded(data),
-            None if kept is None else decoded(kept),
+            kept_text(file),
             restore=restore,
             force=force,
         )

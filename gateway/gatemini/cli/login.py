@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
+from gatemini.cli.recorded import record_login
 from gatemini.errors import BackendNotFound, GateminiError, InvalidRequest, LoginRequired
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def login(
     async def one(config: BackendConfig, logins: Logins) -> dict[str, Any]:
         return await _log_in(config, logins, person, again=not every)
 
-    done = _each(loaded, chosen, one, principal)
+    done = _each(loaded, chosen, one, principal, "login")
     if as_json:
         shell.emit({"logins": done})
     else:
@@ -110,7 +111,7 @@ def logout(*, backend: str, principal: str, config: Path | None, as_json: bool) 
         return {"backend": config.name, "ok": True, "text": "logged out"}
 
     loaded = _loaded(config)
-    [done] = _each(loaded, [_of(loaded, backend)], one, principal)
+    [done] = _each(loaded, [_of(loaded, backend)], one, principal, "logout")
     shell.result(done, _line(done), as_json=as_json)
     return shell.OK if done["ok"] else shell.FAILED
 
@@ -120,8 +121,9 @@ def _each(
     chosen: list[BackendConfig],
     one: Callable[[BackendConfig, Logins], Awaitable[dict[str, Any]]],
     principal: str,
+    command: str,
 ) -> list[dict[str, Any]]:
-    """Apply `one` to each backend, one after another: a person has one browser."""
+    """Apply `one` to each backend, one after another: a person has one browser. Records what became of each."""
     import anyio
 
     from gatemini.backends.oauth.logins import Logins
@@ -130,7 +132,13 @@ def _each(
     async def all_of_them() -> list[dict[str, Any]]:
         async with open_state(loaded.config.state, loaded.state_keys) as store:
             logins = Logins(lambda name, values: None, store, principal)
-            return [await one(config, logins) for config in chosen]
+            found = []
+            for config in chosen:
+                found.append(done := await one(config, logins))
+                outcome = "failed" if not done["ok"] else "accepted" if command == "login" else "ended"
+                about = {"backend": config.name, "of": principal, "outcome": outcome, "reason": done["text"]}
+                await record_login(loaded, command, **about)
+            return found
 
     return anyio.run(all_of_them)
 

@@ -66,6 +66,8 @@ def carry_out(
 
 def _not_ready(take: TakeOver) -> list[str]:
     """What the moved servers lack here: a variable, or an input that the client has asked its user for."""
+    if not take.names:
+        return []
     loaded = load_config(take.target, environ=os.environ)
     moved = {item.name for item in take.plan.items}
     return [f"{name} does not start yet: {why}" for name, why in loaded.unusable.items() if name in moved]

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gatemini.cli import shell
+from gatemini.cli.recorded import record_login
 from gatemini.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from gatemini.config.load import Loaded
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _LASTING = re.compile(r"(\d{1,5})([mhd])")
@@ -17,6 +23,11 @@ _LASTING = re.compile(r"(\d{1,5})([mhd])")
 
 def _file(config: Path | None) -> Path:
     """The token file of the configuration. Raises InvalidRequest where it has none."""
+    return _configured(config)[1]
+
+
+def _configured(config: Path | None) -> tuple[Loaded, Path]:
+    """The configuration and its token file. Raises InvalidRequest where it has none."""
     from gatemini.config.load import load_config
     from gatemini.upkeep.slow_secrets import Awaited
 
@@ -27,7 +38,7 @@ def _file(config: Path | None) -> Path:
             "the configuration names no token file",
             hint="http: {auth: {tokens: {file: tokens.yaml}}} names one beside the configuration",
         )
-    return loaded.source.parent / tokens.file
+    return loaded, loaded.source.parent / tokens.file
 
 
 def lasting(text: str) -> timedelta | None:
@@ -55,10 +66,14 @@ def create(
     as_json: bool,
 ) -> None:
     """Make a token for a client; it is shown once."""
+    import anyio
+
     from gatemini.http.auth import tokens as file
 
-    path = _file(config)
+    loaded, path = _configured(config)
     token, entry = file.create(path, client, scopes, tools, expires)
+    about = {"token": entry.id, "of": client, "scopes": scopes, "tools": tools, "expires": entry.expires}
+    anyio.run(functools.partial(record_login, loaded, "token create", outcome="created", **about))
     until = f"until {entry.expires:%Y-%m-%d %H:%M} UTC" if entry.expires else "without an end"
     shell.note(f"token {entry.id} of {client}, {until}; it is not shown again, {path} has its hash only")
     facts = {"id": entry.id, "client": client, "token": token, "expires": entry.expires}
@@ -91,10 +106,13 @@ def listed(*, config: Path | None, as_json: bool) -> None:
 
 def revoke(*, ident: str, config: Path | None, as_json: bool) -> None:
     """Revoke one token by its id, or all tokens of a client; running servers know within a second."""
+    import anyio
+
     from gatemini.http.auth import tokens as file
 
-    found = file.revoke(_file(config), ident)
-    revoked = [each.id for each in found]
+    loaded, path = _configured(config)
+    revoked = [each.id for each in file.revoke(path, ident)]
+    anyio.run(functools.partial(record_login, loaded, "token revoke", outcome="revoked", tokens=revoked))
     shell.result({"revoked": revoked}, f"revoked: {', '.join(revoked)}", as_json=as_json)
 
 

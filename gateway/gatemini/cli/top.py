@@ -13,12 +13,17 @@ from gatemini.cli import shell
 from gatemini.cli.running_daemon import ask_daemon, own_place
 from gatemini.errors import DaemonRefused
 from gatemini.text.escape import visible
-from gatemini.text.shorten import counted
+from gatemini.text.shorten import counted, elapsed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MEGABYTE = 1 << 20
+WIDE = 80
+"""Columns of a terminal from which on folders, process ids and p50 are shown."""
+FRAME_ROWS = 4
+"""Two empty lines and the heads of both tables."""
+MOST_WARNINGS = 5
 _STATES = {
     "healthy": "green",
     "starting": "yellow",
@@ -26,6 +31,14 @@ _STATES = {
     "stopped": "red",
     "login_required": "yellow",
 }
+
+
+_NUMBERS = (
+    (WIDE, ("calls", "open", "p50 ms", "p95 ms", "MB", "users", "restarts")),
+    (60, ("calls", "open", "p95 ms", "MB", "users")),
+    (0, ("calls", "p95 ms")),
+)
+"""The figures of a backend, by the least width of the terminal."""
 
 
 @dataclass(slots=True)
@@ -114,9 +127,12 @@ def _live(ask: Callable[[], dict[str, Any] | None], first: Sample, interval: flo
     from rich.live import Live
 
     found, shown = first, 1
-    with Live(
-        view(found, ""), console=shell.stdout_console(), screen=count is None, auto_refresh=False
-    ) as screen:
+    console = shell.stdout_console()
+
+    def drawn(note: str) -> RenderableType:
+        return view(found, note, console.width, console.height)
+
+    with Live(drawn(""), console=console, screen=count is None, auto_refresh=False) as screen:
         while count is None or shown < count:
             time.sleep(interval)
             shown += 1
@@ -130,75 +146,114 @@ def _live(ask: Callable[[], dict[str, Any] | None], first: Sample, interval: flo
                 found = sample(status, found, time.monotonic())
             else:
                 found.rate = 0.0
-            screen.update(view(found, note), refresh=True)
+            screen.update(drawn(note), refresh=True)
     return shell.OK
 
 
-def view(found: Sample, note: str) -> RenderableType:
-    """The whole screen: figures, then a table of clients and one of backends."""
+def view(found: Sample, note: str, width: int, height: int) -> RenderableType:
+    """The whole screen: figures, a table of clients, one of backends, and what is wrong."""
     from rich.console import Group
     from rich.text import Text
 
     status, load = found.status, found.load
-    minutes = int(status["uptime_seconds"] // 60)
-    head = Text(f"gatemini {status['version']}", style="bold")
-    head.append(
-        f"  {status['config'] or 'the embedded demo backends'}  process {status['pid']}, {minutes} min, "
-        f"{status['rss_bytes'] / MEGABYTE:.0f} MB",
-        style="dim",
-    )
+    config = visible(status["config"] or "the embedded demo backends")
+    process = f"process {status['pid']}, {elapsed(status['uptime_seconds'])}, {status['rss_bytes'] / MEGABYTE:.0f} MB"
+    head = Text(f"gatemini {status['version']}  ", style="bold", no_wrap=True, overflow="ellipsis")
+    head.append(f"{process}  {config}", style="dim")
     figures = Text(
         f"{found.rate:.1f} calls/s   p95 {load['p95_ms']:.0f} ms   {found.in_flight} in flight   "
         f"{load['calls']:,} calls   {load['answers']:,} answers   "
     )
     figures.append(f"{load['failed']:,} failed", style="red" if load["failed"] else "")
     figures.append(f"   {load['estimated_tokens_saved']:,} tokens saved", style="green")
+    backends = list(status.get("backends", ()))
     notes = [*([note] if note else []), *status["trouble"], *status.get("problems", ())]
+    notes += [f"{each['name']}: {each['error']}" for each in backends if each["error"]]
+    warnings = [
+        Text(f"! {visible(text)}", style="yellow", no_wrap=True, overflow="ellipsis") for text in notes
+    ]
+    sessions = sorted(status["sessions"], key=lambda each: (-each["in_flight"], -each["requests"]))
+    rows = height - 1 - -(-len(figures) // width) - FRAME_ROWS
+    warnings = warnings[: max(1, min(MOST_WARNINGS, rows // 3))]
+    for_clients, for_backends = shares(rows - len(warnings), len(sessions), len(backends))
     return Group(
         head,
         figures,
         Text(),
-        _clients(status["sessions"]),
+        _clients(sessions, for_clients, width),
         Text(),
-        _backends(status.get("backends", ())),
-        *(Text(f"! {visible(text)}", style="yellow") for text in notes),
+        _backends(backends, for_backends, width),
+        *warnings,
     )
 
 
+def shares(rows: int, clients: int, backends: int) -> tuple[int, int]:
+    """How many of so many rows the clients and the backends get: each at least half, where it has as many."""
+    half = max(1, rows // 2)
+    for_backends = min(backends, max(half, rows - clients))
+    return min(max(1, clients), max(1, rows - for_backends)), max(1, for_backends)
+
+
 def _table(*columns: str, right: int) -> Any:
-    """A table without lines whose last columns, from `right` on, are numbers."""
+    """A table without lines whose last columns, from `right` on, are numbers and never cut."""
     from rich.table import Column, Table
 
     made = [
-        Column(name, justify="right" if at >= right else "left", no_wrap=True, overflow="ellipsis")
+        Column(name, justify="right", no_wrap=True, min_width=len(name)) if at >= right else Column(name)
         for at, name in enumerate(columns)
     ]
     return Table(*made, box=None, pad_edge=False, header_style="bold")
 
 
-def _clients(sessions: Any) -> Any:
-    table = _table("client", "folder", "process", "requests", "in flight", right=2)
-    for each in sessions:
-        name = visible(each["client"] or "(no handshake yet)")
-        table.add_row(
-            name, visible(each["cwd"]), str(each["pid"]), str(each["requests"]), str(each["in_flight"])
-        )
-    if not sessions:
-        table.add_row("none is connected", "", "", "", "")
-    return table
-
-
-def _backends(backends: Any) -> Any:
+def _cell(text: str, style: str = "") -> Any:
+    """A text that is cut where its column is too narrow for it."""
     from rich.text import Text
 
-    table = _table("backend", "state", "calls", "open", "p50 ms", "p95 ms", "MB", "restarts", right=2)
-    for each in backends:
-        state = Text(each["state"], style=_STATES.get(each["state"], ""))
-        size = f"{each['rss_bytes'] / MEGABYTE:.0f}" if each["rss_bytes"] else ""
-        table.add_row(
-            visible(each["name"]), state, str(each["calls"]), str(each["calls_open"]),
-            f"{each['p50_ms']:.0f}", f"{each['p95_ms']:.0f}", size, str(each["restarts"]),
-        )  # fmt: skip
+    return Text(visible(text), style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _clients(sessions: list[Any], rows: int, width: int) -> Any:
+    wide = width >= WIDE
+    names = (
+        ("client", "folder", "process", "requests", "in flight") if wide else ("client", "requests", "open")
+    )
+    table = _table(*names, right=2 if wide else 1)
+    for each in _cut(sessions, rows):
+        name, counts = each["client"] or "(no handshake yet)", (str(each["requests"]), str(each["in_flight"]))
+        more = (_cell(each["cwd"]), str(each["pid"])) if wide else ()
+        table.add_row(_cell(name), *more, *counts)
+    if not sessions:
+        table.add_row("none is connected")
+    return _with_rest(table, len(sessions) - rows)
+
+
+def _backends(backends: list[Any], rows: int, width: int) -> Any:
+    columns = next(names for least, names in _NUMBERS if width >= least)
+    table = _table("backend", "state", *columns, right=2)
+    bad_first = sorted(backends, key=lambda each: each["state"] == "healthy")
+    for each in _cut(bad_first, rows):
+        numbers = {
+            "calls": str(each["calls"]),
+            "open": str(each["calls_open"]),
+            "p50 ms": f"{each['p50_ms']:.0f}",
+            "p95 ms": f"{each['p95_ms']:.0f}",
+            "MB": f"{each['rss_bytes'] / MEGABYTE:.0f}" if each["rss_bytes"] else "",
+            "users": str(each.get("users", "")),
+            "restarts": str(each["restarts"]),
+        }
+        state = _cell(each["state"].replace("_", " "), _STATES.get(each["state"], ""))
+        table.add_row(_cell(each["name"]), state, *(numbers[name] for name in columns))
+    return _with_rest(table, len(backends) - rows)
+
+
+def _cut(rows: list[Any], most: int) -> list[Any]:
+    """The rows that are shown: one of `most` is needed to name how many are not."""
+    return rows if len(rows) <= most else rows[: most - 1]
+
+
+def _with_rest(table: Any, over: int) -> Any:
+    if over > 0:
+        table.add_row(_cell(f"… and {over + 1} more", "dim"))
     return table
 
 

@@ -21,6 +21,7 @@ from gatemini.upkeep.reload import file_state
 
 if TYPE_CHECKING:
     from gatemini.app import App
+    from gatemini.daemon.connection import Connection
     from gatemini.daemon.server import Daemon
 
 LOAD_SECONDS = 60.0
@@ -108,7 +109,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "config": str(daemon.config) if daemon.config else None,
         "socket": daemon.place.sock,
         "log": daemon.log.path,
-        "sessions": [_session(connection) for connection in daemon.connections],
+        "sessions": [_session(connection, app) for connection in daemon.connections],
         "trouble": list(daemon.trouble.values()),
     }
     if app is not None:
@@ -139,6 +140,7 @@ def app_facts(app: App) -> dict[str, Any]:
             "rss_bytes": each.rss,
             "restarts": each.restarts,
             "calls_open": each.calls_open,
+            "users": app.tracker.users(each.name),
             **app.tracker.latency(each.name),
             "error": redact(each.error) if each.error else None,
             "login": each.login,
@@ -154,7 +156,7 @@ def config_current(app: App) -> bool:
     return not app.reload_problem and app.files_read == file_state(app.loaded.files)
 
 
-def _session(connection: Any) -> dict[str, Any]:
+def _session(connection: Connection, app: App | None) -> dict[str, Any]:
     session = connection.session
     return {
         "client": session.client if session is not None else None,
@@ -164,4 +166,5 @@ def _session(connection: Any) -> dict[str, Any]:
         "since": round(connection.since, 1),
         "in_flight": connection.in_flight,
         "requests": connection.exchange.requests if connection.exchange is not None else 0,
+        "backends": app.tracker.used_by(session.id) if app is not None and session is not None else [],
     }

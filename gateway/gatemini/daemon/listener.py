@@ -12,6 +12,28 @@ PEER_BYTES = 12
 """Size of `struct ucred`: process, user and group."""
 
 
+SPARE = 8
+
+
+class Spare:
+    """Descriptors that are held back, so that a process which has none left can still say so."""
+
+    def __init__(self) -> None:
+        self._held: list[int] = []
+        self.take()
+
+    def take(self) -> None:
+        """Hold as many as there may be."""
+        with suppress(OSError):
+            while len(self._held) < SPARE:
+                self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    def release(self) -> None:
+        """Let them be used for something else."""
+        while self._held:
+            os.close(self._held.pop())
+
+
 class LockLost(Exception):
     """Another daemon holds the lock of this place."""
 

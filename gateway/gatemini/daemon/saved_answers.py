@@ -70,13 +70,16 @@ class SavedAnswers:
         names: Iterable[str],
         environ: Mapping[str, str],
         start_seconds: float,
+        *,
+        instant: bool,
     ) -> bytes | None:
-        """The content of the file, None where it is the one that was written last."""
+        """The content of the file, None where it is the one that was written last. `instant`: with the answers."""
         now = self._content()
-        answers = {key: text for key, (text, content) in self._answers.items() if content == now}
+        kept = self._answers.items() if instant else ()
+        answers = {key: text for key, (text, content) in kept if content == now}
         named = sorted(names)
-        whole = (answers, stamps, named, values_digest(named, dict(environ)))
-        if whole == self._written or not answers:
+        whole = (answers, stamps, named, values_digest(named, dict(environ)), start_seconds)
+        if whole == self._written:
             return None
         self._written = whole
         return orjson.dumps(

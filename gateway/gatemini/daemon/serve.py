@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 
 from gatemini.daemon.listener import Listener
-from gatemini.proxy.places import PlaceRefused, config_file, place_of, take_lock
+from gatemini.proxy.places import STARTED, PlaceRefused, config_file, place_of, take_lock
 
 USAGE, FAILED = 2, 1
 NEEDS_UNIX = (
@@ -40,7 +40,11 @@ def main(words: list[str]) -> int:
         return FAILED
     os.set_inheritable(lock, False)
     listener = Listener(place, lock)
-    listener.open()
+    try:
+        listener.open()
+    except OSError as error:  # the proxy shows what the log has behind the line of a start
+        sys.stderr.write(f"{STARTED}as process {os.getpid()}\n{error}\n")
+        return FAILED
     import_module("gatemini_sandbox.processes.spawn").start_early()
     spawned = options.lock_fd is not None
     code = int(import_module("gatemini.daemon.server").run(listener, config, spawned=spawned))

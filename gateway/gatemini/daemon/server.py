@@ -24,7 +24,7 @@ from gatemini.config.variables.references import SecretAnswers
 from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control, config_current
 from gatemini.daemon.hello import Hello, Variables
-from gatemini.daemon.listener import Listener, LockLost
+from gatemini.daemon.listener import SPARE, Listener, LockLost, Spare
 from gatemini.daemon.llm_proxies import LlmProxies
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions.sessions import Sessions
@@ -96,6 +96,7 @@ class Daemon:
         """The version that is installed, where it is not the running one."""
         self.restarting = False
         self._given = dict(os.environ)
+        self._spare = Spare()
         self._heard = anyio.Event()
         self.ready = anyio.Event()
         self._stop = anyio.Event()
@@ -235,23 +236,42 @@ class Daemon:
                 await anyio.sleep(0.01)
             except OSError as error:
                 if not self._stop.is_set():
+                    if "accept" not in self.trouble:
+                        logger.warning("a client could not be accepted: %s", error)
                     self.trouble["accept"] = f"no new clients: {error.strerror}"
-                    logger.warning("a client could not be accepted: %s", error)
+                    await self._turn_away(listening)
                     await anyio.sleep(TICK_SECONDS)
 
-    async def _client(self, sock: socket.socket) -> None:
+    async def _turn_away(self, listening: socket.socket) -> None:
+        """Answer commands, and give clients the reason, where no descriptor is left to serve them."""
+        self._spare.release()
+        try:
+            with anyio.move_on_after(TICK_SECONDS):
+                async with anyio.create_task_group() as tasks:
+                    with suppress(OSError):
+                        for _ in range(SPARE // 2):
+                            sock, _ = listening.accept()
+                            sock.setblocking(False)
+                            tasks.start_soon(self._client, sock, self.trouble["accept"])
+        finally:
+            self._spare.take()
+
+    async def _client(self, sock: socket.socket, refusal: str = "") -> None:
         with sock:
             hello, begun = await read_greeting(sock)
             if hello is None:
                 return
+            if refusal and not hello.control:
+                Connection(sock, hello).tell("failed", reason=refusal)
+                return
             if hello.environ and not self._heard.is_set():
                 self._given = dict(hello.environ)
                 self._heard.set()
-            if hello.control:
-                await answer_control(self, sock, hello)
-                return
             try:
-                await self._mcp(sock, hello, begun)
+                if hello.control:
+                    await answer_control(self, sock, hello)
+                else:
+                    await self._mcp(sock, hello, begun)
             except Exception:
                 logger.exception("a client's connection failed")
 
@@ -286,8 +306,12 @@ class Daemon:
         while True:
             await anyio.sleep(TICK_SECONDS)
             self._keep_socket()
-            await self._write_answers()
-            await self.sessions.sweep()
+            try:
+                await self._write_answers()
+                await self.sessions.sweep()
+                self.trouble.pop("upkeep", None)
+            except OSError as error:  # of a full disk, without a descriptor
+                self.trouble["upkeep"] = f"files of sessions are not looked after: {error}"
             if self.app is not None:
                 self.levels.set_base(self.app.loaded.config.least_level)
             if self._may_end():
@@ -325,15 +349,17 @@ class Daemon:
         return not self.connections and not settings.linger and idle >= settings.idle_timeout
 
     async def _write_answers(self) -> None:
-        if self.app is None or not self.app.loaded.config.daemon.instant:
+        if self.app is None:
             return
         loaded = self.app.loaded
         stamps = await anyio.to_thread.run_sync(self._stamps, self.app)
         if stamps is None or self.app.loaded is not loaded:
             return  # changed files are not in force yet, or just are
         # Later than the stamps: what changes meanwhile makes them old, and the answers unused.
-        seconds = loaded.config.daemon.start_timeout
-        document = self.answers.document(stamps, self.variables.names, os.environ, seconds)
+        settings = loaded.config.daemon
+        document = self.answers.document(
+            stamps, self.variables.names, os.environ, settings.start_timeout, instant=settings.instant
+        )
         if document is not None:
             await anyio.to_thread.run_sync(self.answers.write, document)
 

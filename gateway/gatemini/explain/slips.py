@@ -37,6 +37,10 @@ _ASSIGNED = re.compile(
     r"\.(filter|find|findLast|findIndex|some|every)\(\s*\(?\s*[\w$]+\s*\)?\s*=>\s*([\w$.]{1,80})\s*=(?![=>])"
 )
 _SETTLED = re.compile(r"\.status\s*[!=]==?\s*[\"'`](?!fulfilled|rejected)(\w{1,20})[\"'`]")
+_SUM = re.compile(
+    r"\.reduce\(\s*\(\s*([\w$]{1,80})\s*,[^()]{0,80}\)\s*=>\s*\1\s*\+\s*([\w$][\w$.\[\]]{0,80})\s*,\s*0\s*\)"
+)
+_NAMED = re.compile(r"([\w$]{1,80})\s*[=:]\s*[^=:;,{}\n]{0,200}$")
 _AS_TEXT = re.compile(rf"\$\{{\s*({PATH})\s*\}}|\bString\(\s*({PATH})\s*\)")
 _OF_EMPTY = re.compile(r"\bMath\.(?:max|min)\(\s*\.\.\.|/\s*[\w$.]{1,80}\.length\b")
 _EMPTY_CATCH = re.compile(r"\bcatch\s*(?:\([^()]{0,80}\)\s*)?\{\s*\}")
@@ -54,6 +58,7 @@ def slips(program: ProgramFacts, text: str, context: HintContext) -> list[str]:
                 *_blocks(code, text),
                 *_numbers(code),
                 *_sorted_as_text(code, text),
+                *_joined(code, text),
                 *_tools(code, context),
                 *_wrong_conditions(code),
                 *(as_text := list(_objects_as_text(code, context))),
@@ -112,6 +117,16 @@ def _sorted_as_text(code: str, text: str) -> Iterator[str]:
     numbers = all(type(item) in (int, float) for item in value)
     if numbers and value != sorted(value) and value == sorted(value, key=str):
         yield ".sort() orders numbers as text (10 before 9): write `.sort((a, b) => a - b)`"
+
+
+def _joined(code: str, text: str) -> Iterator[str]:
+    """`rows.reduce((sum, r) => sum + r[5], 0)` over text, where that shows in the value."""
+    found = _SUM.search(code)
+    named = _NAMED.search(code, max(0, found.start() - NEAR), found.start()) if found else None
+    joined = rf"0-?\d|.*\"{re.escape(named[1])}\":\"0-?\d" if named else r"\"?0-?\d"
+    if found is not None and re.match(joined, text[:MOST_VALUE], re.DOTALL):
+        line = place(code, found.start())[0]
+        yield f"{found[2]} (line {line}) is text, which + joins to the 0: write Number({found[2]})"
 
 
 def _tools(code: str, context: HintContext) -> Iterator[str]:

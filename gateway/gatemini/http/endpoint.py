@@ -30,6 +30,7 @@ from gatemini.http.retries import Key, Retries
 from gatemini.http.sdk_sessions import SessionManager, internal_scope
 from gatemini.http.sessions import HttpSession, HttpSessions, TooManySessions
 from gatemini.protocol.client_session import on_behalf_of
+from gatemini.protocol.questions.parking import Parking
 
 logger = logging.getLogger(__name__)
 
@@ -60,10 +61,16 @@ class Endpoint:
         manager: SessionManager,
         sessions: HttpSessions,
         logins: Logins,
+        parking: Parking,
         replicas: Replicas | None = None,
+        login_ended: Callable[[Login], None] = lambda login: None,
     ) -> None:
-        """`replicas`: the other processes that serve the same clients."""
+        """`replicas`: the other processes that serve the same clients. `login_ended` is called with each login that does
+        not hold any more while something of it is open.
+        """
         self._config = config
+        self._login_ended = login_ended
+        self._parking = parking
         self._manager = manager
         self._sessions = sessions
         self._logins = logins
@@ -99,10 +106,25 @@ class Endpoint:
             each.stop()
 
     async def end_invalid(self) -> None:
-        """End requests and streams of logins that do not hold any more: a token was revoked or has expired."""
-        await self._logins.renew([each.login for each in self.open])
+        """End requests and streams of logins that do not hold any more: a token was revoked or has expired.
+
+        A parked chain makes no call until its client answers with a login that holds.
+        """
+        parked = [(stay, stay.login) for stay in self._parking.parked()]
+        waiting = [login for _, login in parked if isinstance(login, Login)]
+        await self._logins.renew([*(each.login for each in self.open), *waiting])
+        ended: dict[object, Login] = {}
         for each in [each for each in self.open if not self._logins.holds(each.login)]:
             each.stop()
+            ended[each.login.key] = each.login
+        for stay, login in parked:
+            if isinstance(login, Login) and stay.login is login and not self._logins.holds(login):
+                if not stay.behalf.suspended:
+                    ended[login.key] = login
+                stay.behalf.suspended = True
+        for login in ended.values():
+            self._logins.forget(login)
+            self._login_ended(login)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._with_refusals(self._serve_received(scope, receive, send), send)
@@ -154,7 +176,7 @@ class Endpoint:
         await self._serve(call, receive, send)
 
     async def _serve(self, call: Call, receive: Receive, send: Send) -> None:
-        on_behalf_of(call.login.principal)
+        on_behalf_of(call.login.principal, call.login)
         if call.login.user is not None:
             call.scope["user"] = call.login.user
             auth_context_var.set(call.login.user)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import socket
 import time
@@ -21,7 +22,7 @@ from gatemini.config.model.policy import PolicyConfig
 from gatemini.config.model.values.hosts import is_loopback
 from gatemini.daemon.control import app_facts, process_facts
 from gatemini.http.auth.challenge import metadata
-from gatemini.http.auth.login import Logins
+from gatemini.http.auth.login import Login, Logins
 from gatemini.http.auth.revocations import Revocations
 from gatemini.http.endpoint import Endpoint
 from gatemini.http.network.connections import BoundedConnection
@@ -31,6 +32,7 @@ from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.routes import PATH, http_app
 from gatemini.http.sdk_sessions import SessionManager
 from gatemini.http.sessions import HttpSessions
+from gatemini.model import Json
 from gatemini.policy.door import Door
 from gatemini.proxy.places import Place
 
@@ -73,6 +75,7 @@ class HttpServer:
             lambda: app.loaded.config.http,
             folder,
             self._login_refused,
+            began=lambda address, login: self._record_login("accepted", login, address=address),
             accepted=app.manager.client_token,
             revoked=self.revocations.ids if self.revocations is not None else frozenset(),
             local_only=is_loopback(host),
@@ -87,7 +90,15 @@ class HttpServer:
         )
         self.replicas = Replicas(app) if app.state.shared else None
         self.sessions = HttpSessions(app, place, self.replicas.share if self.replicas else None)
-        self.endpoint = Endpoint(config, self.manager, self.sessions, self.logins, self.replicas)
+        self.endpoint = Endpoint(
+            config,
+            self.manager,
+            self.sessions,
+            self.logins,
+            app.parking,
+            self.replicas,
+            functools.partial(self._record_login, "ended"),
+        )
         routes = http_app(config, Guard(config, host), self.endpoint, self._unready, self._metadata)
         self._uvicorn = _Uvicorn(_settings(routes, config.max_connections, self.tls))
 
@@ -135,6 +146,7 @@ class HttpServer:
                     "since": round(each.since, 1),
                     "in_flight": each.in_flight,
                     "requests": each.requests,
+                    "backends": app.tracker.used_by(each.session.id),
                 }
                 for each in sessions[:SHOWN_SESSIONS]
             ],
@@ -205,6 +217,13 @@ class HttpServer:
         door = self.app.chain.door
         if door is not None and door.audit is not None:
             door.audit.event("login", outcome="refused", address=address, reason=reason)
+
+    def _record_login(self, outcome: str, login: Login, **more: Any) -> None:
+        door = self.app.chain.door
+        if door is not None and door.audit is not None:
+            who = login.principal
+            about: Json = {"client": who.client, "token": login.token, "scopes": sorted(who.scopes), **more}
+            door.audit.event("login", outcome=outcome, principal=who.id, transport="http", **about)
 
     def _unready(self) -> str:
         """Return why balancers should send no requests, "" where they should."""

@@ -231,7 +231,9 @@ class HttpSessions:
         return idle
 
     async def close(self) -> None:
-        """Write the sessions that clients can continue after a restart to the disk."""
+        """Notify no client any more, and write the sessions that can be continued after a restart to the disk."""
+        for each in self:
+            each.feed.end()
         if self._kept is None:
             return
         for key, found in self._by_key.items():

@@ -21,6 +21,8 @@ from gatemini.daemon.llm_proxies import COMMAND
 from gatemini.proxy.places import Place, PlaceRefused, config_file, place_of
 
 ANSWER_SECONDS = 2.0
+MOST_WAITING = 1_000
+"""Results that wait to be sent; further ones stay with the proxy alone."""
 MOST_BYTES = 3_000_000
 """Of a result that is sent: a command to the daemon has at most 4 MiB, and base64 takes a third more."""
 
@@ -74,7 +76,8 @@ class DaemonLink:
 
     def send_soon(self, session: str, handle: str, body: bytes, is_text: bool) -> None:
         """Send a result while the request goes on; `is_text`: it must not be read as JSON."""
-        if len(body) <= MOST_BYTES and self.run_of_daemon is not None:
+        waiting = self._turn.statistics().tasks_waiting
+        if len(body) <= MOST_BYTES and waiting < MOST_WAITING and self.run_of_daemon is not None:
             self._tasks.start_soon(self._keep, session, handle, body, is_text)
 
     async def rows(self, session: str, arguments: Any) -> str | None:

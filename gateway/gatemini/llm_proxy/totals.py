@@ -154,12 +154,11 @@ class TotalsFile:
         version = (self._totals.version, ended)
         if version == self._written:
             return
+        self._written = version
         try:
             self._files.write(orjson.dumps(self._totals.account(ended=ended).model_dump()))
         except OSError as error:
             logger.warning("the totals in %s could not be written: %s", self._files.folder, error)
-            return
-        self._written = version
 
 
 def read_totals(folder: Path | None = None) -> list[ProxyAccount]:

@@ -18,7 +18,6 @@ MOST_OUTLINED = 1 << 20
 """Characters between the ends that are looked at: of 40 MB all of them would take a second and a half."""
 OUTLINE_SHARE = 4
 """One part in so many of the room is for the outline."""
-MOST_HEADINGS = 40
 MOST_ERRORS = 5
 """Lines of the highest log level that are shown."""
 LINE_CHARS = 160
@@ -32,7 +31,9 @@ TRIED = 20
 """Places at which JSON may begin that are tried."""
 
 _ONLY_FIRST = "  in the first million characters between the ends:"
+_MORE = "  … {} more lines of this outline"
 _HEADING = re.compile(r"#{1,6} \S|diff --git |(?:=== |--- )\S.*(?:===|---)$")
+_OF_GIT = re.compile(r"diff --git a/(.+) b/(.+)$")
 _CHANGE = re.compile(r"(?:\+|-)(?!\+\+ |-- )")
 _LEVEL = re.compile(r"\b(FATAL|CRITICAL|ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE)\b")
 _LEVELS = ("FATAL", "CRITICAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "TRACE")
@@ -63,13 +64,17 @@ def outlined(middle: Sequence[str], first: int) -> Iterator[str]:
 
 
 def _fitting(outline: Iterator[str], room: SizeLimit) -> Iterator[str]:
-    """Yield the first lines, as many as fit together."""
-    room = room.less(len(_ONLY_FIRST) + 1)
+    """Yield the first lines, as many as fit together, and how many did not fit."""
+    room = room.less(len(_ONLY_FIRST) + 1).less(len(_MORE))
+    left = 0
     for line in outline:
         room = room.less(len(line) + 1, weight(line) + 1)
-        if room.plain <= 0:
-            return
-        yield line
+        if left or room.plain <= 0:
+            left += 1
+        else:
+            yield line
+    if left:
+        yield _MORE.format(left)
 
 
 def _shown(number: int, line: str) -> str:
@@ -95,14 +100,14 @@ def _headings(middle: Sequence[str], first: int) -> Iterator[str]:
     at = [number for number, line in enumerate(middle) if _HEADING.match(line)]
     files = () if any(line.startswith("diff --git ") for line in middle) else _files(middle)
     at = sorted({*at, *files})
-    for number, end in zip(at[:MOST_HEADINGS], [*at[1:], len(middle)], strict=False):
-        line = _shown(first + number, middle[number])
-        if number in files or middle[number].startswith("diff --git "):
+    for number, end in zip(at, [*at[1:], len(middle)], strict=False):
+        git = _OF_GIT.match(middle[number])
+        named = " → ".join(dict.fromkeys(git.groups())) if git else middle[number]
+        line = _shown(first + number, named)
+        if git or number in files:
             changes = Counter(text[0] for text in middle[number + 1 : end] if _CHANGE.match(text))
             line += f" (+{changes['+']} -{changes['-']})"
         yield line
-    if len(at) > MOST_HEADINGS:
-        yield f"  … {len(at) - MOST_HEADINGS} more headings"
 
 
 def _files(middle: Sequence[str]) -> set[int]:

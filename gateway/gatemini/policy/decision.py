@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gatemini.config.model.approvals import CHANNELS, Channel
+from gatemini.config.model.flow import Label
 from gatemini.config.model.policy import Action
 
 _STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -27,6 +28,13 @@ class Decision:
     rule: str
     reason: str = ""
     ask: Ask = Ask()
+    labels: tuple[Label, ...] = ()
+    """Labels of the session for which the data-flow guard objects."""
+
+    @property
+    def grounds(self) -> str:
+        """The rule, with the labels that it is about: an approval on other grounds admits nothing."""
+        return f"{self.rule} ({', '.join(self.labels)})" if self.labels else self.rule
 
 
 def stricter(one: Decision, other: Decision | None) -> Decision:
@@ -40,4 +48,6 @@ def stricter(one: Decision, other: Decision | None) -> Decision:
         return other if _STRICTNESS[other.action] > _STRICTNESS[one.action] else one
     via = tuple(channel for channel in one.ask.via if channel in other.ask.via)
     reasons = "; ".join(reason for reason in (one.reason, other.reason) if reason)
-    return replace(one, rule=f"{one.rule}, {other.rule}", reason=reasons, ask=replace(one.ask, via=via))
+    labels = (*one.labels, *(label for label in other.labels if label not in one.labels))
+    rule, ask = f"{one.rule}, {other.rule}", replace(one.ask, via=via)
+    return replace(one, rule=rule, reason=reasons, ask=ask, labels=labels)

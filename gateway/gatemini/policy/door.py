@@ -6,7 +6,6 @@ has its steps in the order in which they apply, each of which is in a folder or 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from gatemini.policy.approvals.asking import Approvals
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.client_grant import refusal_by
 from gatemini.policy.decision import Decision, stricter
-from gatemini.policy.facts import CallEnd, CallFacts
+from gatemini.policy.facts import CallEnd, CallFacts, Hints
 from gatemini.policy.flow.guard import FlowGuard
 from gatemini.policy.flow.labels import Held
 from gatemini.policy.limits.budgets import Budgets, Counts
@@ -27,15 +26,13 @@ from gatemini.policy.limits.rates import CallRates
 from gatemini.policy.limits.shared import SharedLimits
 from gatemini.policy.pins.pins import RULE as PIN
 from gatemini.policy.pins.pins import Pins
-from gatemini.policy.principal import Principal
+from gatemini.policy.principal import Behalf, Principal
 from gatemini.policy.reach import Reach
 from gatemini.policy.rules.hints import HARMLESS, UNKNOWN
 from gatemini.policy.rules.rules import NOTHING_KNOWN, Rules
 from gatemini.policy.visibility import Listing, Listings, reading_of
 from gatemini.registry import Registry
 from gatemini.state.memory import MemoryStore
-
-logger = logging.getLogger(__name__)
 
 REGISTERING = "register_manual"
 """The tool as which records and refusals name the registration of a backend."""
@@ -51,8 +48,8 @@ class Admission:
     """The number of its intent record."""
     revision: str = ""
     """The policy under which it was admitted."""
-    rule: str = ""
-    """The rule that admitted it."""
+    grounds: str = ""
+    """The rule that admitted it, with the labels that an approval was about."""
 
 
 class Door:
@@ -108,7 +105,14 @@ class Door:
     # -- what invoke calls ---------------------------------------------------------------------------
 
     def facts(
-        self, tool: Tool, arguments: Json, who: Principal, session: str, chain: str, trace: str = ""
+        self,
+        tool: Tool,
+        arguments: Json,
+        who: Principal,
+        session: str,
+        chain: str,
+        trace: str = "",
+        behalf: Behalf | None = None,
     ) -> CallFacts:
         """Return the facts of a call. A backend's own annotations are used only as far as it is trusted."""
         return CallFacts(
@@ -117,13 +121,18 @@ class Door:
             tool.qualified,
             arguments,
             () if tool.backend in self.owners else tool.tags,  # an agent writes those of what it registers
-            self.rules.hints.of(tool),
+            self._hints(tool),
             who,
             session,
             chain,
             time.time(),
             trace,
+            behalf,
         )
+
+    def _hints(self, tool: Tool) -> Hints:
+        """Return what a tool may do. An agent that registers a backend chooses its name, which is trusted by no glob."""
+        return self.rules.hints.of(tool, trusted=tool.backend not in self.owners)
 
     async def admit(self, facts: CallFacts, reach: Reach) -> Admission:
         """Admit the call. Raises PolicyDenied, ApprovalDenied, ApprovalPending, AuditFailed or CallUnchecked.
@@ -134,19 +143,21 @@ class Door:
             await self.limits.look(facts, self.budgets)
         decision, revision = self.judge(facts), self.revision
         while decision.action == "ask":
-            await self._approval(facts, decision, reach)
+            granted = await self._approval(facts, decision, reach)
+            facts.renew()
             again = self.judge(facts)  # the rules and the session may have changed while it waited
             before, revision = revision, self.revision
-            if again.action == "allow" or (again.rule == decision.rule and before == revision):
+            same = granted and again.grounds == decision.grounds and before == revision
+            if again.action == "allow" or same:
                 break
             decision = again
         if decision.action == "deny":
             raise self._refused(facts, decision)
         if self.flow.config.flow == "warn":
-            decision = self._warned(facts, decision)
+            decision = self.flow.warned(facts, decision)
         await self._limit(facts)
         # The policy may have changed meanwhile: then the call is judged again before it is sent.
-        admission = Admission(self, facts, revision=revision, rule=decision.rule)
+        admission = Admission(self, facts, revision=revision, grounds=decision.grounds)
         self._count(facts)
         if self.audit is not None:
             labels = self.flow.held(facts.session).names() if self.flow.on else ()
@@ -164,28 +175,31 @@ class Door:
         While it waited for its server, the policy may have changed, and so may the hints of its tool, which came from
         the cache or another instance when it was admitted. `listed` is the tool as the server lists it now.
         """
+        other = facts.renew()
         refusal = self._grant(facts) or self._pins(facts)
-        hints = facts.hints if listed is None else self.rules.hints.of(listed)
-        renewed = admission is None or admission.revision != self.revision
+        hints = facts.hints if listed is None else self._hints(listed)
+        renewed = other or admission is None or admission.revision != self.revision
         if refusal is None and (renewed or (hints is not facts.hints and hints != facts.hints)):
             facts = replace(facts, hints=hints)
-            refusal = self._decided_otherwise(facts, "" if admission is None else admission.rule, renewed)
+            refusal = self._decided_otherwise(
+                facts, "" if renewed or admission is None else admission.grounds
+            )
         if refusal is not None:
             raise self._refused(facts, refusal)
         if admission is not None:
             admission.facts = facts
 
-    def _decided_otherwise(self, facts: CallFacts, rule: str, renewed: bool) -> Decision | None:
-        """Return the denial of a call that `rule` has admitted, if it is decided otherwise now; it is counted already.
+    def _decided_otherwise(self, facts: CallFacts, grounds: str) -> Decision | None:
+        """Return the denial of a call that was admitted, if it is decided otherwise now; it is counted already.
 
-        `renewed`: under a policy that has changed since.
+        `grounds`: those on which it may have been approved; "" under a policy that has changed since.
         """
         counts = self.budgets.of(facts.session)
         before = Counts(max(0, counts.calls - 1), max(0, counts.writes - (not facts.hints.read_only)))
         decision = self.rules.decide(facts, before)
-        if renewed and decision.action != "deny":
+        if decision.action != "deny":
             decision = stricter(decision, self.flow.objection(facts))
-        if decision.action == "ask" and decision.rule != rule:
+        if decision.action == "ask" and decision.grounds != grounds:
             reason = (
                 "it must be approved now, for the policy or the tool changed while it waited: send it again"
             )
@@ -210,7 +224,7 @@ class Door:
         if objection.action == "deny":
             raise self._refused(facts, objection)
         if objection.action == "allow":
-            self._warned(facts, objection)
+            self.flow.warned(facts, objection)
             return ()
         return self.flow.held(session).sentences()
 
@@ -277,7 +291,9 @@ class Door:
         return self.budgets.refusal(facts) or self.rates.refusal(facts)
 
     def _grant(self, facts: CallFacts) -> Decision | None:
-        """Deny what the client's own grant leaves out, and what another session has registered."""
+        """Deny what the client's own grant leaves out, what another session has registered, and all without a login."""
+        if facts.behalf is not None and facts.behalf.suspended:
+            return Decision("deny", "the client's login", "it has ended while the chain was parked")
         owner = self.owners.get(facts.backend)
         if owner is not None and owner != (facts.session or facts.who.session):
             return Decision("deny", "registration", "another session has registered this backend")
@@ -296,16 +312,16 @@ class Door:
 
     # -- what follows a decision -------------------------------------------------------------------------
 
-    async def _approval(self, facts: CallFacts, decision: Decision, reach: Reach) -> None:
-        """Wait for a person's approval. Raises ApprovalDenied or ApprovalPending."""
+    async def _approval(self, facts: CallFacts, decision: Decision, reach: Reach) -> bool:
+        """Wait for a person's approval; False where the policy has changed meanwhile. Raises ApprovalDenied or ApprovalPending."""
         if self.audit is not None:
             self.audit.decision(facts, decision, revision=self.revision)
         reads = self.flow.held(facts.session).sentences() if self.flow.on else ()
         try:
-            await self.approvals.approve(facts, decision, self.revision, reach, reads)
+            return await self.approvals.approve(facts, decision, self.revision, reach, reads)
         except StateUnavailable as error:
             self.limits.refused(facts, "it needs an approval, which is used once by all replicas", error)
-            await self.approvals.approve(facts, decision, self.revision, reach, reads, alone=True)
+            return await self.approvals.approve(facts, decision, self.revision, reach, reads, alone=True)
 
     async def _limit(self, facts: CallFacts) -> None:
         """Apply the limits that are counted in the state store. Raises PolicyDenied or CallUnchecked."""
@@ -322,14 +338,6 @@ class Door:
             refusal = decision if decision.action == "deny" else None
         if refusal is not None:
             raise self._refused(facts, refusal)
-
-    def _warned(self, facts: CallFacts, decision: Decision) -> Decision:
-        """Return the decision with the guard's objection, with which `policy.flow: warn` lets the call pass."""
-        objection = self.flow.objection(facts)
-        if objection is None:
-            return decision
-        logger.warning("%s: %s (policy.flow: warn)", facts.qualified, objection.reason)
-        return replace(decision, rule=f"{decision.rule}, {objection.rule}", reason=objection.reason)
 
     def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
         """Record a refusal and return its error."""
@@ -374,6 +382,8 @@ def door_of(
 ) -> Door | None:
     """Return the door for a configuration: the one before with its new rules, or None where nothing is to be decided."""
     if policy is None and audit is None and not (before is not None and before.always):
+        if before is not None:
+            before.approvals.keep_revision("")
         return None
     policy = policy or PolicyConfig()
     if before is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gatemini.model import Json
-from gatemini.policy.principal import Principal
+from gatemini.policy.principal import Behalf, Principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Hints:
 class CallFacts:
     """One call: the tool by its names in the registry, never as code spells it, and its checked arguments.
 
-    Not changed once it is made, and not frozen: that would take a microsecond of each call.
+    Not changed once it is made but by `renew`, and not frozen: that would take a microsecond of each call.
     `qualified` has the namespace of a backend that has one. `session` and `chain` are their ids, "" for none.
     """
 
@@ -39,6 +39,15 @@ class CallFacts:
     """When it was made, in seconds since the epoch."""
     trace: str = ""
     """The id of the trace it belongs to, for the audit; no decision depends on it."""
+    behalf: Behalf | None = None
+    """The principal now, where it may be another one than `who` once the call has waited."""
+
+    def renew(self) -> bool:
+        """Make it a call of the principal now; return whether that is another one."""
+        if self.behalf is None or self.behalf.who is self.who:
+            return False
+        before, self.who = self.who, self.behalf.who
+        return before != self.who
 
 
 @dataclass(slots=True)

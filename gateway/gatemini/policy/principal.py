@@ -58,6 +58,15 @@ class Principal:
         return issuer, subject
 
 
+@dataclass(slots=True)
+class Behalf:
+    """The principal for which a chain makes its calls: that of the request at hand, once it was parked."""
+
+    who: Principal
+    suspended: bool = False
+    """Whether no call may be made: the chain is parked, and the login that it began with is not valid any more."""
+
+
 def _user() -> str:
     uid = getattr(os, "getuid", None)
     return f"uid:{uid()}" if uid is not None else f"user:{os.environ.get('USERNAME', '')}"

@@ -23,6 +23,8 @@ from pydantic import ValidationError
 from gatemini.backends.calls.callers import INTERNAL_ERROR, INVALID_PARAMS, AskFn, RpcError
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.model import Json
+from gatemini.policy.principal import Behalf
+from gatemini.protocol.client_session import login_of_request
 from gatemini.protocol.definitions import CALL_TOOL_CHAIN, REGISTER_MANUAL
 from gatemini.protocol.questions.named_requests import send_named
 from gatemini.protocol.questions.parking import PARKED_SECONDS, Parking, Question, Stay
@@ -69,6 +71,7 @@ async def call_and_ask(
             return await _taken_over(surface, params, answers, can, version, with_relay)
         if surface.parking.shared is not None:
             await surface.parking.shared.forget(params.request_state)
+        stay.behalf.who, stay.behalf.suspended, stay.login = surface.session.who, False, login_of_request()
         stay.give(answers)
         return await _round(surface, stay, with_relay)
     if params.name not in ASKING:
@@ -82,7 +85,7 @@ async def call_and_ask(
         return await _plain(surface, params, with_relay, lambda relay: relay.client(can, ask))
 
     chain = _parkable(surface, params.name, params.arguments, can, _asks_by_parking(surface, can, version))
-    return await _round(surface, Stay(surface.session.id), with_relay, chain)
+    return await _round(surface, _new_stay(surface), with_relay, chain)
 
 
 async def _taken_over(
@@ -102,11 +105,17 @@ async def _taken_over(
             message="the chain of this requestState is no longer waiting: it continued, was cancelled or timed out",
         )
     known = [(parked.questions[key], given) for key, given in answers.items() if key in parked.questions]
+    if parked.revision != surface.policy_revision:  # the user has answered about another policy
+        known = []
     again = {**arguments, "code": f"// @resume {parked.chain}\n{arguments['code']}"}
     asks = _asks_by_parking(surface, can, version, known)
     return await _round(
-        surface, Stay(surface.session.id), with_relay, _parkable(surface, params.name, again, can, asks)
+        surface, _new_stay(surface), with_relay, _parkable(surface, params.name, again, can, asks)
     )
+
+
+def _new_stay(surface: Surface) -> Stay:
+    return Stay(surface.session.id, Behalf(surface.session.who), login_of_request())
 
 
 def _parkable(
@@ -122,7 +131,7 @@ def _parkable(
             if client.on_begin is not None:
                 client.on_begin(ident)
 
-        return await surface.call_tool(name, arguments, replace(client, on_begin=begun))
+        return await surface.call_tool(name, arguments, replace(client, on_begin=begun, behalf=stay.behalf))
 
     return chain
 
@@ -161,7 +170,8 @@ async def _round(
     requests = {key: {"method": q.method, "params": q.params} for key, q in questions.items()}
     token = surface.parking.park(stay)
     if surface.parking.shared is not None:
-        await surface.parking.shared.keep(token, stay.session, stay.chain, requests)
+        revision = surface.policy_revision
+        await surface.parking.shared.keep(token, stay.session, stay.chain, requests, revision)
     return types.InputRequiredResult.model_validate(
         {"inputRequests": requests, "requestState": token, "resultType": "input_required"}
     )

@@ -23,9 +23,18 @@ DEFAULT_LOG_LEVEL = "info"
 _of_request: ContextVar[Principal | None] = ContextVar("gatemini_principal", default=None)
 
 
-def on_behalf_of(principal: Principal) -> None:
-    """Set the principal of the request that the current task serves, where requests log in one by one."""
+_login: ContextVar[object] = ContextVar("gatemini_login", default=None)
+
+
+def on_behalf_of(principal: Principal, login: object = None) -> None:
+    """Set the principal and the login of the request that the current task serves, where requests log in one by one."""
     _of_request.set(principal)
+    _login.set(login)
+
+
+def login_of_request() -> object:
+    """Return the login of the request at hand, None where requests do not log in."""
+    return _login.get()
 
 
 @dataclass(slots=True)

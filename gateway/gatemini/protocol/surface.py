@@ -19,7 +19,9 @@ from gatemini.backends.manager import Manager
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.discovery.search.index import SearchIndex
 from gatemini.model import Json
+from gatemini.policy.backend_use import may_use
 from gatemini.protocol.client_session import Session
+from gatemini.protocol.definitions import tool_definitions
 from gatemini.protocol.questions.clients import ConnectedClients
 from gatemini.protocol.questions.parking import Parking
 from gatemini.protocol.resources.documents import (
@@ -35,7 +37,7 @@ from gatemini.protocol.resources.documents import (
 from gatemini.protocol.resources.instructions import instructions
 from gatemini.protocol.resources.listing import SCHEME
 from gatemini.protocol.resources.prompts import PROMPTS, get_prompt
-from gatemini.protocol.resources.view import View, seen_by
+from gatemini.protocol.resources.view import View, seen_by, sees_backend
 from gatemini.protocol.tools import MetaTools
 from gatemini.text.size_limit import weight
 from gatemini.unlisted import FIRST_LISTING_SECONDS
@@ -81,17 +83,22 @@ class Surface:
     def tool_definitions(self) -> list[Json]:
         """Return the seven meta-tools; fixed for the connection, since a change would break prompt caches."""
         if self._definitions is None:
-            shown = self._tools.chain.listing(self.session.who).registry
-            self._definitions = self.redactor.value(self._tools.catalog.definitions(shown))
+            self._definitions = self.redactor.value(tool_definitions(self._inventory()))
         return self._definitions
+
+    def _inventory(self) -> list[tuple[str, int]]:
+        """Return the backends that the client sees, each with its number of tools."""
+        who, chain = self.session.who, self._tools.chain
+        shown = chain.listing(who).registry
+        found = self._tools.catalog.inventory(shown)
+        return [row for row in found if sees_backend(who, row[0], shown, chain.registry)]
 
     def renew_definitions(self) -> None:
         """Let the next list of tools say what is there now, for clients that connect anew to the same session."""
         self._definitions = None
 
     def instructions(self) -> str:
-        shown = self._tools.chain.listing(self.session.who).registry
-        return self.redactor.redact(instructions(self._tools.catalog.inventory(shown)))
+        return self.redactor.redact(instructions(self._inventory()))
 
     async def call_tool(self, name: str, arguments: Any, client: ChainClient = NO_CLIENT) -> Json:
         """Return the MCP result of a meta-tool; failures have `isError`. `client` receives requests and notifications."""
@@ -105,16 +112,43 @@ class Surface:
 
     def learn_client(self, can: Json, ask: AskFn | None) -> None:
         """Record the client's capabilities; `ask` sends it requests outside of its calls (None: it has no way)."""
-        self._clients.learn(self.session.id, can, ask)
+        self._clients.learn(self.session.id, can, ask, self._may_use)
+
+    def _may_use(self, backend: str) -> bool:
+        """Whether the client could call or read something of a backend."""
+        who, chain = (
+            self.session.principal,
+            self._tools.chain,
+        )  # not `who`: another client's request may be at hand
+        if backend in self._manager.of_others(self.session.id):
+            return False
+        if chain.door is None or chain.listing(who).registry.backend_tools(backend):
+            return True
+        listed = bool(chain.registry.backend_tools(backend))
+        return may_use(chain.door, self._manager.config(backend), who, listed=listed)
 
     def set_log_level(self, level: str) -> None:
         """Set the least level of backends' log messages that the client receives."""
         self.session.log_level = level
         self._manager.set_log_level(self._clients.least_level(self.session.id, level))
 
+    @property
+    def policy_revision(self) -> str:
+        """The revision of the policy in force, "" for none."""
+        door = self._tools.chain.door
+        return "" if door is None else door.revision
+
     def hides(self, backend: str | None) -> bool:
-        """Whether this is a backend that another session has registered."""
-        return backend is not None and backend in self._manager.of_others(self.session.id)
+        """Whether the client sees no changes of this backend: another session has registered it, or it cannot reach it."""
+        if backend is None:
+            return False
+        if backend in self._manager.of_others(self.session.id):
+            return True
+        who, chain = (
+            self.session.principal,
+            self._tools.chain,
+        )  # not `who`: another client's request may be at hand
+        return not sees_backend(who, backend, chain.listing(who).registry, chain.registry)
 
     def roots_changed(self) -> None:
         self._manager.roots_changed()

@@ -24,7 +24,7 @@ from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.logs.context import SESSION, logged_as
 from gatemini.model import Json
 from gatemini.output.options import OutputOptions
-from gatemini.policy.principal import Principal
+from gatemini.policy.principal import Behalf, Principal
 from gatemini.protocol.answers.discovery import search_text
 from gatemini.protocol.answers.discovery_tools import DISCOVERY_TOOLS, Catalog
 from gatemini.protocol.budgets import budget_for
@@ -129,7 +129,9 @@ class MetaTools:
             with recorded(self.chain.door, name, arguments, session):
                 read = await self._read_before(session)
                 return _json_result(
-                    await self.registration.register(arguments, client.caller, session.who, read)
+                    await self.registration.register(
+                        arguments, client.caller, client.behalf or Behalf(session.who), read
+                    )
                 ), 0
         if name == DEREGISTER_MANUAL:
             with recorded(self.chain.door, name, arguments, session):
@@ -182,7 +184,7 @@ class MetaTools:
             session.journals,
             budget.error,
             budget.result,
-            replace(client, caller=_caller_of(client, session), who=session.who),
+            replace(client, caller=_caller_of(client, session), behalf=client.behalf or Behalf(session.who)),
             notes,
         )
 

@@ -1,13 +1,8 @@
 """Read the few facts of a JSON-RPC line that the proxy needs, without the `json` package, and write short lines."""
 
-try:
-    import _json as parts
-except ImportError:  # an interpreter without the C parts
-    import json.encoder as parts  # type: ignore[no-redef]
-    import json.scanner
-
-    parts.make_scanner = json.scanner.py_make_scanner  # type: ignore[attr-defined, misc]
-    parts.make_encoder = json.encoder.c_make_encoder  # type: ignore[attr-defined, misc]
+TYPE_CHECKING = False  # `typing` itself is not imported
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WHOLE_BYTES = 128 * 1024
 """Longer lines are read at their two ends only."""
@@ -31,8 +26,21 @@ class _Rules:
     memo: dict[str, str] = {}  # noqa: RUF012 - what the scanner expects to find
 
 
-_scan = parts.make_scanner(_Rules)  # type: ignore[arg-type]
-_chunks = parts.make_encoder(None, None, parts.encode_basestring_ascii, None, ":", ",", False, False, True)  # type: ignore[arg-type]
+try:
+    import _json
+
+    _scan: "Callable[[str, int], tuple[object, int]]" = _json.make_scanner(_Rules)  # type: ignore[arg-type]
+    _ascii, _none = _json.encode_basestring_ascii, None
+    _chunks = _json.make_encoder(_none, _none, _ascii, _none, ":", ",", False, False, True)  # type: ignore[arg-type]
+except ImportError:  # an interpreter without the C parts
+    import json
+
+    _scan = json.JSONDecoder().raw_decode
+
+    def _chunks(value: object, _: int) -> "list[str]":  # type: ignore[misc]
+        return [json.dumps(value, separators=(",", ":"))]
+
+
 # SystemError is what the scanner raises for a cut text while `json.decoder` is not imported.
 _FAULTS = (StopIteration, ValueError, IndexError, RecursionError, TypeError, SystemError)
 
@@ -49,6 +57,11 @@ def read(line: bytes | bytearray) -> object:
         return _scan(text, 0)[0]
     except _FAULTS:
         return None
+
+
+def name_of(value: object) -> object:
+    """An id or URI as a key of a dictionary: what is neither text nor a number, which a message may hold there, is None."""
+    return value if isinstance(value, str | int | float) else None
 
 
 def look(line: bytes | bytearray) -> list[Message]:
@@ -77,7 +90,7 @@ def _outline(text: str) -> Message:
         while True:
             key, at = _scan(text, _skip(text, at))
             at = _skip(text, at)
-            if text[at] != ":":
+            if text[at] != ":" or not isinstance(key, str):
                 break
             if "id" in found and (key in ("result", "error") or (key == "params" and "method" in found)):
                 break

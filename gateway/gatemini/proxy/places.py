@@ -97,9 +97,12 @@ def values_digest(names: "Iterable[str]", environ: "os._Environ[str] | dict[str,
 
 def _sha256(text: str) -> str:
     try:
-        from _sha256 import sha256  # type: ignore[import-not-found]
+        from _sha2 import sha256  # type: ignore[import-not-found]
     except ImportError:
-        from hashlib import sha256
+        try:
+            from _sha256 import sha256  # type: ignore[import-not-found] # Python 3.11
+        except ImportError:
+            from hashlib import sha256
     return str(sha256(text.encode("utf-8", "surrogateescape")).hexdigest())
 
 

@@ -24,7 +24,7 @@ from gatemini.proxy.places import (
     spawn_daemon,
     take_lock,
 )
-from gatemini.proxy.wire import CHUNK, FIRST_PAUSE, HELD_BYTES, PRIVATE, START_SECONDS, WAITING_BYTES, Wire
+from gatemini.proxy.wire import CHUNK, FIRST_PAUSE, HELD_BYTES, PRIVATE, WAITING_BYTES, Wire
 
 LONGEST_PAUSE = 2.0
 START_PAUSE = 0.02
@@ -42,7 +42,7 @@ class Proxy(Wire):
     def __init__(self, place: Place, config: str | None, environ: dict[str, str]) -> None:
         super().__init__(place, environ)
         self.config = config
-        self.closing, self.leave_at = False, 0.0
+        self.closing, self.left, self.leave_at = False, False, 0.0
         self.parent, self.watch = os.getppid(), -1
 
     # -- the loop ------------------------------------------------------------------------------------
@@ -79,6 +79,7 @@ class Proxy(Wire):
         if wake in events:
             os.read(wake, 64)
             self.close_input()
+            self.leave_at = self.leave_at or time.monotonic() + ANSWER_SECONDS
         if 1 in events and not events[1] & select.POLLOUT:
             self.say_bye()  # the client does not read any more
             os._exit(0)
@@ -104,8 +105,8 @@ class Proxy(Wire):
             times.append(self.next_try - now)
         if self.early:
             times.append(self.early_at - now)
-        if self.leave_at:
-            times.append(self.leave_at - now)
+        if self.leave_at or self.closing:
+            times.append((self.leave_at or self.give_up) - now)
         return max(0, int(1000 * min(times)) + 1) if times else -1
 
     def tick(self, now: float) -> None:
@@ -115,9 +116,16 @@ class Proxy(Wire):
             early, self.early = self.early, []
             for ident, params in early:
                 self.answer_saved(ident, params)
-        if self.closing and not self.leave_at and self.sock is not None and not (self.first or self.up):
+        if self.closing and not self.left and self.sock is not None and not (self.first or self.up):
+            self.leave(now)
+
+    def leave(self, now: float) -> None:
+        """End after the answers to what is open. A daemon that is still starting gets its time, unless a signal ends us."""
+        starts = bool(self.open) and not (self.greeted or self.leave_at) and now < self.give_up
+        if not starts:
+            self.left = True
             self.say_bye()
-            self.leave_at = now + ANSWER_SECONDS
+            self.leave_at = self.leave_at or now + ANSWER_SECONDS
 
     def say_bye(self) -> None:
         """Nothing more will come, and nobody will come back to this session."""
@@ -147,6 +155,7 @@ class Proxy(Wire):
     def attempt(self, now: float) -> None:
         sock = self.connect()
         if sock is None and (self.wanted or self.waits()):
+            self.limit(now)
             sock = self.start()
         if sock is not None:
             self.connected(sock)
@@ -156,6 +165,15 @@ class Proxy(Wire):
         self.pause = min(LONGEST_PAUSE, 2 * self.pause)
         if trying and now > self.give_up:
             self.failed(f"the daemon did not answer within {self.start_seconds:g} s")
+
+    def limit(self, now: float) -> None:
+        """Learn once how long a start may take: the last daemon has left it with its answers."""
+        if not self.limited:
+            self.limited = True
+            seconds = self.last_saved().get("start_timeout")
+            if isinstance(seconds, int | float):
+                self.start_seconds = float(seconds)
+                self.give_up = now + self.start_seconds
 
     def waits(self) -> bool:
         return any(one.end > self.base for one in self.open.values())
@@ -176,23 +194,26 @@ class Proxy(Wire):
             lock = take_lock(self.place.lock)
             if lock is None:
                 return None
-            if self.spawned:
+            try:
+                sock = self.connect()
+                if sock is None:
+                    self.spawn(lock)
+                return sock
+            finally:
                 os.close(lock)
-                self.failed("the daemon ended while it started")
-                return None
-            sock = self.connect()
-            if sock is None:
-                if os.path.lexists(self.place.sock):
-                    os.unlink(self.place.sock)
-                seconds = self.last_saved().get("start_timeout")
-                self.start_seconds = float(seconds) if isinstance(seconds, int | float) else START_SECONDS
-                spawn_daemon(self.place, self.config, lock, self.environ)
-                self.spawned = True
-            os.close(lock)
         except OSError as error:
             self.failed(f"the daemon cannot be started: {error.strerror}: {error.filename}")
             return None
-        return sock
+
+    def spawn(self, lock: int) -> None:
+        """Start a daemon with the lock that we hold. Raises OSError."""
+        if self.spawned:
+            self.failed("the daemon ended while it started")
+            return
+        if os.path.lexists(self.place.sock):
+            os.unlink(self.place.sock)
+        spawn_daemon(self.place, self.config, lock, self.environ)
+        self.spawned = True
 
     def connected(self, sock: _socket.socket) -> None:
         self.sock, self.greeted, self.holding, self.held = sock, False, False, False
@@ -222,7 +243,7 @@ class Proxy(Wire):
         base = self.base
         for ident, one in list(self.open.items()):
             if one.end <= base and one.method not in REPEATED:
-                self.lose(ident, sent=True)
+                self.lose(ident, sent=greeted)  # a daemon greets before it reads any request
         for ident in self.questions:
             params = {"requestId": ident, "reason": "the gateway's daemon has ended"}
             self.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})

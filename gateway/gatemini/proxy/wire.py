@@ -6,7 +6,8 @@ What the connection's end means for them is in `stdio.py`.
 import _socket
 import time
 
-from gatemini.proxy.lines import LineEnds, Message, look, read
+from gatemini import __version__
+from gatemini.proxy.lines import LineEnds, Message, look, name_of, read
 from gatemini.proxy.memory import REPEATED, SAVED, ClientMemory, Open
 from gatemini.proxy.places import Place
 
@@ -20,6 +21,9 @@ START_SECONDS = 20.0
 FIRST_PAUSE = 0.05
 GREETING_SECONDS = 0.03
 """A daemon that has not greeted us by then is still starting: saved answers are used."""
+
+NEEDED = frozenset({"sessions", "drain"})
+"""Features without which a daemon of another version cannot serve this proxy."""
 
 PRIVATE = b'{"gatemini":'
 """Beginning of the lines between proxy and daemon that no client sees."""
@@ -51,7 +55,7 @@ class Wire(ClientMemory):
         # connecting
         self.wanted, self.spawned, self.ungreeted = True, False, 0
         self.next_try, self.pause, self.give_up = 0.0, FIRST_PAUSE, time.monotonic() + START_SECONDS
-        self.start_seconds = START_SECONDS
+        self.start_seconds, self.limited = START_SECONDS, False
 
     def lost(self) -> None:
         """The connection has ended."""
@@ -99,13 +103,13 @@ class Wire(ClientMemory):
 
     def sent_up(self, message: Message, line: bytes, end: int) -> None:
         """Remember what a line of the client means for a later daemon."""
-        method, ident = message.get("method"), message.get("id")
+        method, ident = message.get("method"), name_of(message.get("id"))
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
         if method is None:
             self.questions.pop(ident, None)
         elif method == "notifications/cancelled":
-            self.open.pop(params.get("requestId"), None)
+            self.open.pop(name_of(params.get("requestId")), None)
         elif method == "notifications/initialized":
             self.initialized = line
         elif "id" in message and isinstance(ident, str | int):
@@ -113,9 +117,9 @@ class Wire(ClientMemory):
             if method == "logging/setLevel":
                 self.settings["level"] = Open(method, end, line)
             elif method == "resources/subscribe":
-                self.settings["uri", params.get("uri")] = Open(method, end, line)
+                self.settings["uri", name_of(params.get("uri"))] = Open(method, end, line)
             elif method == "resources/unsubscribe":
-                self.settings.pop(("uri", params.get("uri")), None)
+                self.settings.pop(("uri", name_of(params.get("uri"))), None)
 
     def request(self, method: object, ident: object, params: Message, request: Open) -> None:
         self.open[ident] = request
@@ -246,18 +250,31 @@ class Wire(ClientMemory):
 
     def private(self, message: Message) -> None:
         kind = message.get("gatemini")
-        if kind == "chain" and message.get("request") in self.open:
-            self.open[message["request"]].chain = message.get("chain")
+        if kind == "chain" and (request := self.open.get(name_of(message.get("request")))) is not None:
+            request.chain = message.get("chain")
         elif kind == "draining":
             self.holding, self.wanted = True, bool(message.get("restart"))
         elif kind == "failed":
             self.close_socket()
             self.failed(str(message.get("reason")))
+        elif kind == 1 and not self.fits(message):
+            self.close_socket()
+            self.failed(
+                f"the daemon that runs is of version {message.get('version')}, which cannot serve version "
+                f"{__version__}: it ends when it is idle, or by `gatemini restart`"
+            )
         elif kind == 1:
             self.greeted = self.known = True
             self.spawned, self.ungreeted = False, 0
             self.pause = FIRST_PAUSE
             self.early.clear()
+
+    def fits(self, greeting: Message) -> bool:
+        """Whether the daemon of this greeting can serve this proxy."""
+        features = greeting.get("features")
+        return greeting.get("version") == __version__ or (
+            isinstance(features, list) and NEEDED.issubset(features)
+        )
 
     def close_socket(self) -> None:
         if self.sock is not None:

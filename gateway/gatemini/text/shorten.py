@@ -36,6 +36,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def elapsed(seconds: float) -> str:
+    """Return a time in its two largest units: `5 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
+    left, parts = max(0, round(seconds)), list[str]()
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append(f"{count} {unit}")
+    return " ".join(part for part in parts[:2] if not part.startswith("0 ")) or "0 s"
+
+
 def shorten(text: str, limit: int) -> str:
     """Return `text`, or its beginning and `...`, never longer than `limit` and never cut inside a character."""
     if len(text) <= limit:

@@ -23,6 +23,7 @@ from gatemini.config.model.policy import PolicyConfig
 from gatemini.config.model.schema import CompositeTool
 from gatemini.policy.approvals import asking
 from gatemini.policy.approvals.grants import Approval, NotDecided, State
+from gatemini.policy.approvals.shown import CONTINUED
 from gatemini.policy.approvals.webhook import Webhook
 from gatemini.policy.decision import Ask
 from gatemini.policy.door import door_of
@@ -91,7 +92,7 @@ def script(*keys: str) -> str:
 
 async def opened(app: App, count: int = 1) -> list[Approval]:
     """The open approvals, once there are so many."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while len(found := app.approvals.opened()) < count:  # noqa: ASYNC110
             await anyio.sleep(0.01)
     return found
@@ -146,20 +147,22 @@ async def test_several_calls_of_one_chain_are_shown_together(app: App, mode: str
 
 async def test_the_time_of_the_question_does_not_count(app: App) -> None:
     async def slow(_context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        await anyio.sleep(1.2)
+        await anyio.sleep(3.2)
         return accept(params)
 
     async with client_of(app, mode="legacy", elicitation_callback=slow) as client:
-        result = await run_chain(client, script("a"), timeout=1000)
+        result = await run_chain(client, script("a"), timeout=3000)
         assert not result.is_error, everything(result)
 
 
-async def test_secrets_are_not_shown_to_the_client(app: App) -> None:
+@pytest.mark.parametrize("before", [0, 60, 65, 70])
+async def test_secrets_are_not_shown_to_the_client(app: App, before: int) -> None:
+    """Long lines are wrapped: a secret that two of them share is masked all the same."""
     app.chain.redactor.add((("TOKEN", "s3cret-value"),))
     person = Person(accept)
     async with client_of(app, elicitation_callback=person) as client:
-        assert not (await run_chain(client, call("a", "s3cret-value"))).is_error
-    assert "s3cret-value" not in person.questions[0].message
+        assert not (await run_chain(client, call("a", f"{'x' * before} s3cret-value"))).is_error
+    assert "s3cret-value" not in person.questions[0].message.replace(CONTINUED, "")
 
 
 async def test_a_session_grant_is_asked_for_once(app: App) -> None:
@@ -362,12 +365,11 @@ async def test_a_cancelled_call_stays_open_for_the_console(app: App) -> None:
     session = app.new_session()
     async with client_of(app, session) as client:
         app.approvals.watched()
-        with anyio.move_on_after(1) as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run_chain, client, call("a"))
-                (approval,) = await opened(app)
-                scope.cancel()
-        with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run_chain, client, call("a"))
+            (approval,) = await opened(app)
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(60):
             while approval.waiting:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         grant(app, approval)
@@ -529,6 +531,41 @@ async def test_a_policy_that_changes_while_a_call_waits_is_asked_about_anew(app:
         assert await written(client) == []
 
 
+@pytest.mark.parametrize("between", [PolicyConfig(), None])
+async def test_a_policy_that_comes_back_brings_back_no_grant(app: App, between: PolicyConfig | None) -> None:
+    asks(app, Ask("session", CHANNELS))
+    assert app.chain.door is not None
+    first = app.chain.door.rules.config
+    async with client_of(app) as client:
+        await granted(app, client)
+        await run_chain(client, call("b"))
+        for policy in (between, first):
+            app.chain.door = app.new_door(policy, app.chain.door)
+        assert app.approvals.opened() == []
+        assert "ApprovalPending" in everything(await run_chain(client, call("a")))
+
+
+async def test_what_was_granted_under_another_policy_is_void_when_the_first_comes_back(app: App) -> None:
+    """The person sees the question of the first policy while the second is in force, and decides after its end."""
+    asks(app, Ask("session", CHANNELS))
+    assert app.chain.door is not None
+    first = app.chain.door.rules.config
+    app.approvals.watched()
+    session = app.new_session()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(app.call_meta_tool, "call_tool_chain", {"code": call("a")}, session)
+        (approval,) = await opened(app)
+        for policy in (PolicyConfig(), first):
+            app.chain.door = app.new_door(policy, app.chain.door)
+        app.approvals.watched()
+        grant(app, approval)
+        (anew,) = await opened(app)
+        assert anew.id != approval.id
+        app.approvals.decide(anew.id, anew.subject.digest, "console", granted=False)
+    assert app.approvals.store.remembered(approval.subject) is None
+    assert await written_by(app) == []
+
+
 async def test_an_approval_dies_with_its_session(app: App) -> None:
     session: Session = app.new_session()
     async with client_of(app, session) as client:
@@ -543,15 +580,18 @@ async def test_an_approval_dies_with_its_session(app: App) -> None:
 # -- the flow of data ------------------------------------------------------------------------------------
 
 
-def asks_and_guards(app: App, **rule: Any) -> None:
-    """Ask about `demo.write`, also because of what the session has read: `demo.text` is untrusted, all else is not."""
-    one = {"tools": ["demo.write"], "action": "ask", "ask": {"remember": "session"}, **rule}
+def asks_and_guards(app: App, *, sends: bool = False) -> None:
+    """Ask about `demo.write`, also because of what the session has read: `demo.text` is untrusted, `demo.rows` private.
+
+    `sends`: whether it is open-world.
+    """
+    one = {"tools": ["demo.write"], "action": "ask", "ask": {"remember": "session"}}
     quiet = {"demo.*": {"openWorld": False, "readOnly": True}}
     policy = {
         "rules": [one],
         "flow": "ask",
-        "override_annotations": {"demo.write": {"openWorld": False, "readOnly": False}, **quiet},
-        "labels": {"untrusted": ["demo.text"]},
+        "override_annotations": {"demo.write": {"openWorld": sends, "readOnly": False}, **quiet},
+        "labels": {"untrusted": ["demo.text"], "private": ["demo.rows"]},
     }
     app.approvals.console = True
     app.chain.door = door_of(PolicyConfig.model_validate(policy), app.chain.door, app.approvals)
@@ -572,18 +612,39 @@ async def test_a_remembered_grant_does_not_answer_for_what_was_read_since(app: A
     assert "read before: untrusted content: demo.text" in person.questions[1].message
 
 
-async def test_what_the_session_reads_while_a_call_waits_is_asked_about_too(app: App) -> None:
-    asks_and_guards(app)
+async def test_a_grant_that_was_about_one_label_does_not_answer_for_another(app: App) -> None:
+    asks_and_guards(app, sends=True)
+    person = Person(accept)
+    async with client_of(app, elicitation_callback=person) as client:
+        for read in ("text", "rows"):
+            await run_chain(client, f"await demo.{read}({{ n: 1 }})")
+            for _ in range(2):
+                assert not (await run_chain(client, call("a"))).is_error
+    assert len(person.questions) == 2
+    assert "private data" not in person.questions[0].message
+    assert "read before: private data: demo.rows" in person.questions[1].message
+
+
+@pytest.mark.parametrize(
+    ("before", "read", "rule"),
+    [((), "text", "policy.rules[0]"), (("text",), "rows", "policy.rules[0], policy.flow")],
+)
+async def test_what_the_session_reads_while_a_call_waits_is_asked_about_too(
+    app: App, before: tuple[str, ...], read: str, rule: str
+) -> None:
+    asks_and_guards(app, sends=True)
     session = app.new_session()
+    for name in before:
+        await app.call_meta_tool("call_tool_chain", {"code": f"await demo.{name}({{ n: 1 }})"}, session)
     app.approvals.watched()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(app.call_meta_tool, "call_tool_chain", {"code": call("a")}, session)
         (first,) = await opened(app)
-        assert first.request.rule == "policy.rules[0]"
-        await app.call_meta_tool("call_tool_chain", {"code": "await demo.text({ n: 1 })"}, session)
+        assert first.request.rule == rule
+        await app.call_meta_tool("call_tool_chain", {"code": f"await demo.{read}({{ n: 1 }})"}, session)
         app.approvals.watched()
         grant(app, first)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not (again := [each for each in app.approvals.opened() if each is not first]):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         assert again[0].request.rule == "policy.rules[0], policy.flow"

@@ -467,7 +467,7 @@ async def test_a_server_for_anchors_that_never_ends_its_answer_does_not_hold_the
         tasks.start_soon(listener.serve, endless)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
         config = AnchorConfig(url=f"http://127.0.0.1:{port}/")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await send_anchor(config, Head("i", 1, "h")) == ["127.0.0.1 took more than 0.3 s"]
         tasks.cancel_scope.cancel()
 
@@ -478,6 +478,13 @@ async def test_an_anchor_that_a_full_disk_cuts_leaves_the_earlier_ones_readable(
     with limited_files((tmp_path / "anchors").stat().st_size + 20):
         (failed,) = await send_anchor(config, head)
     assert "anchors: " in failed
-    assert list(read_anchors(tmp_path / "anchors")) == [head]
+    assert read_anchors(tmp_path / "anchors") == ([head], [])
     assert await send_anchor(config, head) == []
-    assert list(read_anchors(tmp_path / "anchors")) == [head, head]
+    assert read_anchors(tmp_path / "anchors") == ([head, head], [])
+
+
+async def test_an_anchor_after_one_that_a_crash_has_cut_has_a_line_of_its_own(tmp_path: Path) -> None:
+    place, head = tmp_path / "anchors", Head("i", 7, "ab" * 32)
+    place.write_bytes(b'{"instance":"i","se')
+    assert await send_anchor(AnchorConfig(file=place), head) == []
+    assert read_anchors(place) == ([head], [1])

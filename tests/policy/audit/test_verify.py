@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import pytest
 
 from fixtures.audit import ALLOWED, call_facts, one_call, open_audit, written_log
 from gatemini.policy.audit.anchors import anchor_line, read_anchors
-from gatemini.policy.audit.files import audit_files
-from gatemini.policy.audit.record import Head, digest
+from gatemini.policy.audit.files import audit_files, unjoined_heads
+from gatemini.policy.audit.record import MOST_LINE_BYTES, Head, digest
+from gatemini.policy.audit.show import Filter, records
 from gatemini.policy.audit.verify import Report, verify
 
 pytestmark = pytest.mark.anyio
@@ -307,7 +309,7 @@ async def test_files_that_keep_deleted_are_no_gap_for_anchors_that_are_sent_as_i
     await log.close()
     files = audit_files(tmp_path / "audit")
     assert len(files) == 2
-    known = list(read_anchors(place))
+    known, _ = read_anchors(place)
     assert known[0].seq == 1  # in a file that is deleted
     assert verify(files, anchors=known).findings == []
 
@@ -316,7 +318,21 @@ def test_an_anchor_is_read_as_it_is_written(tmp_path: Path) -> None:
     head = Head("i", 7, "ab" * 32, "f.jsonl")
     path = tmp_path / "anchors"
     path.write_bytes(anchor_line(head) * 2)
-    assert list(read_anchors(path)) == [head, head]
-    path.write_bytes(anchor_line(head) + b"no anchor\n")
-    with pytest.raises(ValueError, match="line 2"):
-        list(read_anchors(path))
+    assert read_anchors(path) == ([head, head], [])
+    path.write_bytes(anchor_line(head) + b"no anchor\n" + anchor_line(head))
+    assert read_anchors(path) == ([head, head], [2])
+
+
+@pytest.mark.long
+def test_a_line_that_never_ends_is_not_read_whole(copy: list[Path]) -> None:
+    path = copy[-1]
+    with path.open("ab") as file:
+        file.truncate(path.stat().st_size + 10 * MOST_LINE_BYTES)  # without blocks on the disk
+    tracemalloc.start()
+    report = verify(copy)
+    list(records(copy, Filter(kind="stop")))
+    assert [head.file for head in unjoined_heads(path.parent)] == [copy[-2].name]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [finding.what for finding in report.findings] == ["cut in the middle"]
+    assert peak < 5 * MOST_LINE_BYTES

@@ -12,6 +12,7 @@ import yaml
 
 from fixtures.daemons import GATEMINI
 from fixtures.direct import TESTS, write_config
+from gatemini.cli.main import dispatch
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.policy.flow.starter import KINDS, Known, propose, section
 
@@ -74,7 +75,9 @@ def test_the_section_has_no_effect_until_it_is_uncommented() -> None:
     assert (policy.flow, policy.labels.untrusted, policy.labels.private) == ("ask", ("fetch.*",), ("fs.*",))
 
 
-def test_init_proposes_labels_for_the_servers_of_a_configuration_and_writes_nothing(tmp_path: Path) -> None:
+def test_init_proposes_labels_for_the_servers_of_a_configuration_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     server = str(TESTS / "fixtures" / "office_server.py")
     backends = {
         name: {"command": sys.executable, "args": ["-I", "-S", server, name, str(tmp_path / "ledger")]}
@@ -82,9 +85,10 @@ def test_init_proposes_labels_for_the_servers_of_a_configuration_and_writes_noth
     }
     config = write_config(tmp_path, backends)
     before = config.read_text()
-    words = [*GATEMINI, "init", "--labels", "-c", str(config), "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
-    found = {tuple(each["tools"]): tuple(each["labels"]) for each in json.loads(done.stdout)["proposals"]}
+    monkeypatch.setenv("GATEMINI_CONFIG", "")
+    assert dispatch(["init", "--labels", "-c", str(config), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    found = {tuple(each["tools"]): tuple(each["labels"]) for each in answer["proposals"]}
     assert found == {("clock.*",): (), ("mail.*",): BOTH}
     assert config.read_text() == before
 

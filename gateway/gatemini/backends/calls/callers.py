@@ -74,9 +74,9 @@ NOBODY = Caller()
 class Clients:
     """The gateway's clients, for requests of backends outside of any call; without any, each request is refused."""
 
-    def of(self, session: str | None) -> Clients:
-        """Return the client of one session, for a backend that serves it alone; all of them for None."""
-        del session
+    def of(self, session: str | None, backend: str) -> Clients:
+        """Return the client of one session, for a backend that serves it alone; all that may use the backend for None."""
+        del session, backend
         return self
 
     async def can(self) -> Json:

@@ -104,15 +104,38 @@ def decoded(data: bytes) -> str:
         raise EditRefused("is not written in UTF-8") from None
 
 
+def kept_text(file: ClientFile) -> str | None:
+    """The text of the backup, None where there is none. Raises EditRefused."""
+    try:
+        data = read_bytes(file.backup)
+        text = None if data is None else decoded(data)
+        file.servers(text or "")
+    except EditRefused as error:
+        raise EditRefused(f"has a backup that is not ours, {file.backup.name}: it {error}") from None
+    return text
+
+
+def check_writable(path: Path) -> None:
+    """Raise EditRefused for a file that may not be replaced."""
+    real = Path(os.path.realpath(path))
+    try:
+        mode = real.stat().st_mode
+    except OSError:
+        return  # there is none yet
+    if not mode & stat.S_IWUSR:
+        raise EditRefused(f"is read-only (mode {mode & 0o777:o}): chmod u+w lets it be written")
+    if not os.access(real.parent, os.W_OK):
+        raise EditRefused(f"cannot be written: {real.parent} is not writable")
+
+
 def replace(path: Path, before: bytes | None, after: bytes) -> None:
     """Replace the file behind a link at once, with its mode and owner. Raises EditRefused."""
     real = Path(os.path.realpath(path))
     try:
         if read_bytes(path) != before:
             raise EditRefused("was changed by another program meanwhile")
+        check_writable(path)
         facts = real.stat() if before is not None else None
-        if facts is not None and not facts.st_mode & stat.S_IWUSR:
-            raise EditRefused(f"is read-only (mode {facts.st_mode & 0o777:o}): chmod u+w lets it be written")
         mode = facts.st_mode & 0o7777 if facts is not None else 0o600
         owner = (facts.st_uid, facts.st_gid) if facts is not None else None
         replace_own(real, after, mode=mode, owner=owner, lasting=True)
@@ -125,12 +148,11 @@ def keep_backup(file: ClientFile, before: bytes, taken: Sequence[str]) -> bool:
 
     Returns whether there was none. Raises EditRefused.
     """
-    kept = read_bytes(file.backup)
-    if kept is not None:
-        text, source = decoded(kept), decoded(before)
+    text = kept_text(file)
+    if text is not None:
         new = [name for name in taken if name not in file.servers(text)]
         if new:
-            replace(file.backup, kept, file.with_those_of(text, source, new).encode())
+            replace(file.backup, text.encode(), file.with_those_of(text, decoded(before), new).encode())
         return False
     try:
         facts = file.path.stat()

@@ -109,6 +109,8 @@ def _syntax_error(text: str, error: json.JSONDecodeError) -> JsonSyntaxError:
         reason = (
             f"the file ends inside the {text[at : at + 1]} opened on line {text.count(chr(10), 0, at) + 1}"
         )
+        if not opened and not error.msg.startswith("Unterminated"):
+            reason = "it holds no value, only comments"
         remedy = "The file is incomplete."
     elif not reason.startswith("Invalid"):
         reason += f", found {text[error.pos]!r}"

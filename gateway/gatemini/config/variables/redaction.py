@@ -84,6 +84,17 @@ class Redactor:
                 text = spelling.without_pieces(text, runs, _instead(spelling))
         return text
 
+    def _mapping(self, mapping: Mapping[Any, Any]) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for key, inner in mapping.items():
+            shown = first = self.redact(key) if isinstance(key, str) else key
+            number = 1
+            while shown in found:  # two spellings of one secret: neither hides the other's value
+                number += 1
+                shown = f"{first} ({number})"
+            found[shown] = self.value(inner)
+        return found
+
     def value(self, value: Any) -> Any:
         """The same for everything inside a JSON value or a dataclass, keys included; the value itself is left alone."""
         if not self.secrets:
@@ -91,10 +102,7 @@ class Redactor:
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, Mapping):
-            return {
-                self.redact(key) if isinstance(key, str) else key: self.value(inner)
-                for key, inner in value.items()
-            }
+            return self._mapping(value)
         if isinstance(value, list | tuple):
             return [self.value(inner) for inner in value]
         if is_dataclass(value) and not isinstance(value, type):

@@ -11,7 +11,7 @@ import orjson
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.explain.error_facts import SEARCHED, HintContext
 from gatemini.explain.results.call_values import described, quoted
-from gatemini.explain.results.missing_members import OF_ARRAYS, ONLY_WHERE_TRUE
+from gatemini.explain.results.missing_members import OF_ARRAYS, OF_TEXT, ONLY_WHERE_TRUE
 from gatemini.explain.results.read_values import ReadValues
 from gatemini.explain.results.result_paths import Uncertain, Walk
 from gatemini.text.escape import one_line
@@ -89,7 +89,7 @@ def _nothing_taken(results: Sequence[Any], name: str, reads: Sequence[Read], val
     whole = [read for read in reads if all(source.path == [] for source in read.sources)]
     further = [step for read in reads for source in read.sources for step in source.path[:1]]
     result = results[-1]
-    if not whole or not isinstance(result, dict | list) or not result:
+    if not whole or not isinstance(result, dict | list | str) or not result:
         return []
     if not all(step in [read.member for read in whole] for step in further):
         return []
@@ -103,12 +103,16 @@ def _nothing_taken(results: Sequence[Any], name: str, reads: Sequence[Read], val
 
 
 def _has(results: Sequence[Any], read: Read) -> bool:
-    return any(
-        read.member in result
-        if isinstance(result, dict)
-        else not isinstance(result, list) or read.member in OF_ARRAYS or read.member.isdecimal()
-        for result in results
-    )
+    for result in results:
+        if isinstance(result, dict):
+            found = read.member in result
+        else:
+            known = OF_TEXT if isinstance(result, str) else OF_ARRAYS
+            other = not isinstance(result, str | list)
+            found = other or read.member in known or read.member.isdecimal()
+        if found:
+            return True
+    return False
 
 
 def _short(value: Any) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from cachetools import LRUCache
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers
@@ -35,6 +36,8 @@ OWN_ISSUER = "gatemini"
 NEVER = float("inf")
 LAST_SECOND = 2**53
 """The latest end of a token, in seconds since the epoch; a later one would be no float."""
+MOST_KNOWN = 10_000
+"""Logins that are remembered, so that only the first of equal ones is recorded."""
 
 _OF_ONE_TOKEN = frozenset(("exp", "iat", "nbf", "jti", "auth_time", "nonce", "at_hash"))
 """Claims that differ in each token of the same user."""
@@ -67,6 +70,16 @@ class Login:
     forwarded: bool = False
     """Whether another replica has checked it, which has the connection and ends the request with the login."""
 
+    @property
+    def token(self) -> str:
+        """The id of its token in the token file, "" for one of an issuer."""
+        return self.found.entry.id if self.found is not None and self.found.entry is not None else ""
+
+    @property
+    def key(self) -> tuple[Principal, str]:
+        """Equal for logins of the same rights by the same token."""
+        return self.principal, self.token
+
     @classmethod
     def of_forwarded(cls, principal: Principal) -> Login:
         """Return the login of a request that another replica has forwarded."""
@@ -82,18 +95,22 @@ class Logins:
         folder: Path,
         refused: Callable[[str, str], None] = lambda address, reason: None,
         *,
+        began: Callable[[str, Login], None] = lambda address, login: None,
         accepted: Callable[[str, str], None] = lambda principal, token: None,
         revoked: Set[str] = frozenset(),
         local_only: bool = True,
     ) -> None:
-        """`refused` is called with the address and the reason of each refused login, `accepted` with the principal's id and
-        the token of each login by an issuer. `revoked` grows by the ids of tokens that other replicas have as revoked.
+        """`refused` is called with the address and the reason of each refused login, `began` with the first of equal ones,
+        `accepted` with the principal's id and the token of each login by an issuer. `revoked` grows by the ids of tokens
+        that other replicas have as revoked.
         Without `local_only` every request needs a login, also after the configuration has changed.
         """
         self._local_only = local_only
         self._revoked = revoked
         self._config = config
         self._refused = refused
+        self._began = began
+        self._known: LRUCache[tuple[Principal, str], None] = LRUCache(MOST_KNOWN)
         self._accepted = accepted
         self._folder = folder
         self._anyone = Login(local("http"))
@@ -149,7 +166,14 @@ class Logins:
         login = _login(found, config.grants)
         if found.entry is None:
             self._accepted(login.principal.id, token.strip())
+        if login.key not in self._known:
+            self._began(address, login)
+        self._known[login.key] = None
         return login
+
+    def forget(self, login: Login) -> None:
+        """Forget a login that has ended: an equal one is a new one."""
+        self._known.pop(login.key, None)
 
     def gone(self, scope: Scope) -> LoginRefused:
         """Return the answer to a request whose login became invalid while it was served."""

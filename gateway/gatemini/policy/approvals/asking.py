@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,10 +20,11 @@ import anyio.to_thread
 from anyio.abc import TaskStatus
 
 from gatemini.config.model.approvals import CHANNELS, ApprovalsConfig, Channel
-from gatemini.errors import ApprovalDenied, ApprovalPending
+from gatemini.errors import StateUnavailable
 from gatemini.model import Json
 from gatemini.policy.approvals import client
 from gatemini.policy.approvals.grants import Approval, GrantStore, NotDecided, State
+from gatemini.policy.approvals.refusals import not_granted, nothing_asks
 from gatemini.policy.approvals.shared_grants import SharedGrants
 from gatemini.policy.approvals.subject import Request, Subject
 from gatemini.policy.approvals.webhook import Webhook, WebhookFailed
@@ -45,13 +46,6 @@ GATHER_SECONDS = 0.05
 
 WATCHED_SECONDS = 5.0
 """A console that has looked so recently still watches."""
-
-_ABSENT: Mapping[Channel, str] = {
-    "client": "it takes no questions to its user",
-    "console": "no command of the terminal reaches this gateway",
-    "webhook": "none is configured",
-}
-"""Why a channel cannot ask."""
 
 Redact = Callable[[Any], Any]
 """Takes the secrets of the configuration out of a value."""
@@ -100,6 +94,8 @@ class Approvals:
         """Own the tasks that ask until cancelled."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
+            if self.shared is not None:
+                tasks.start_soon(self._follow, self.shared)
             try:
                 task_status.started()
                 await anyio.sleep_forever()
@@ -125,23 +121,21 @@ class Approvals:
         reads: tuple[str, ...] = (),
         *,
         alone: bool = False,
-    ) -> None:
-        """Return once a grant admits the call. Raises ApprovalDenied, ApprovalPending or StateUnavailable.
+    ) -> bool:
+        """Return True once a grant admits the call, False if the policy has changed meanwhile: then it is judged anew.
 
-        `alone`: without the grants of other replicas, which the state store has.
+        `alone`: without the grants of other replicas, which the state store has. Raises ApprovalDenied, ApprovalPending
+        or StateUnavailable.
         """
-        subject = Subject.of(facts, revision, decision.rule)
-        if (grant := self.store.use(subject)) is not None:
-            self._record("used", grant)
-            return
-        if self.shared is not None and not alone and (ident := await self.shared.use(subject)) is not None:
-            about = {"session": facts.session, "chain": facts.chain, "rule": decision.rule}
-            self.event("approval", step="used", approval=ident, tool=facts.qualified, **about)
-            return
+        subject = Subject.of(facts, revision, decision.grounds)
+        if await self._is_granted(subject, facts, None if alone else self.shared):
+            return True
         via = tuple(channel for channel in decision.ask.via if self._has(channel))
         if not self._can_ask(via, reach) and "console" not in via:
-            raise self._nothing_asks(facts, decision)
-        request = Request.of(facts, decision, reads)
+            about = {"session": facts.session, "chain": facts.chain, "rule": decision.rule}
+            self.event("approval", step="impossible", tool=facts.qualified, **about)
+            raise nothing_asks(facts.qualified, decision, self.allowed)
+        request = Request.of(facts, decision, reads, self._redact)
         approval = self.store.open(subject, request, replace(decision.ask, via=via))
         self._record("asked", approval)
         waiter = _Waiter(approval, reach)
@@ -152,26 +146,36 @@ class Approvals:
                     await self._wait(facts.chain or approval.id, waiter)
         finally:
             self.store.leave(approval, keep="console" in via)
-        self._conclude(facts, approval)
+        return self._conclude(facts, approval)
 
-    def _conclude(self, facts: CallFacts, approval: Approval) -> None:
-        """Use the grant, or raise what became of the approval."""
+    async def _is_granted(self, subject: Subject, facts: CallFacts, shared: SharedGrants | None) -> bool:
+        """Use a grant that admits the call, if there is one. Raises StateUnavailable."""
+        grant = self.store.use(subject) if shared is None else self.store.remembered(subject)
+        if grant is None and shared is not None:
+            for each in self.store.unclaimed(
+                subject
+            ):  # one that could not be shared, or perhaps was all the same
+                if await shared.claim(each.id) and self.store.take(each):
+                    grant = each
+                    break
+        if grant is not None:
+            self._record("used", grant)
+            return True
+        if shared is None or (ident := await shared.use(subject)) is None:
+            return False
+        about = {"session": facts.session, "chain": facts.chain, "rule": subject.grounds}
+        self.event("approval", step="used", approval=ident, tool=facts.qualified, **about)
+        return True
+
+    def _conclude(self, facts: CallFacts, approval: Approval) -> bool:
+        """Use the grant, or raise what became of the approval; False where it was about another policy."""
+        if approval.void and approval.state is not State.DENIED:
+            self._record("void", approval)
+            return False
         if self.store.take(approval):
             self._record("used", approval)
-            return
-        if approval.state is State.OPEN:
-            raise pending(facts.qualified, approval)
-        if approval.state is State.DENIED:
-            raise ApprovalDenied(
-                f"{facts.qualified} was denied by a person ({approval.channel}, {approval.id})",
-                hint="do not call it again with these arguments unless the user asks for it",
-                details={"approval": approval.id, "channel": approval.channel},
-            )
-        raise ApprovalDenied(
-            f"{facts.qualified} was not approved in time ({approval.id}), and its rule leaves the console out",
-            hint="report this to the user, who can be asked again by another call",
-            details={"approval": approval.id},
-        )
+            return True
+        raise not_granted(facts.qualified, approval)
 
     async def _wait(self, chain: str, waiter: _Waiter) -> None:
         if self._tasks is None:
@@ -215,26 +219,6 @@ class Approvals:
         if channel == "webhook":
             return self.webhook is not None
         return self.is_watched
-
-    def _nothing_asks(self, facts: CallFacts, decision: Decision) -> ApprovalDenied:
-        """Return the error of a call that must be approved and for which nothing can ask, now or later."""
-        why = "; ".join(
-            f"{channel}: {_ABSENT[channel] if channel in self.allowed else 'policy.approvals.via leaves it out'}"
-            for channel in decision.ask.via
-        )
-        self.event(
-            "approval",
-            step="impossible",
-            tool=facts.qualified,
-            session=facts.session,
-            chain=facts.chain,
-            rule=decision.rule,
-        )
-        rule = f"{decision.rule}: {decision.reason}" if decision.reason else decision.rule
-        return ApprovalDenied(
-            f"{facts.qualified} needs an approval ({rule}), and nothing can ask for it ({why})",
-            hint="report this to the user; only the owner of this gateway can change its policy",
-        )
 
     async def _ask_all(self, chain: str, current: _Round) -> None:
         """Ask about the calls of one chain until none of them waits."""
@@ -326,7 +310,7 @@ class Approvals:
     ) -> Approval:
         """Decide an open approval, and share a grant that no call waits for with all replicas. Raises NotDecided."""
         approval = self.decide(ident, digest, channel, granted=granted, by=by)
-        if granted and self.shared is not None:
+        if granted and self.shared is not None and not approval.void:
             await self.shared.keep(approval, self.store)
         return approval
 
@@ -347,7 +331,14 @@ class Approvals:
 
     def keep_revision(self, revision: str) -> None:
         """Drop what was asked or granted under another policy."""
-        self.store.keep_revision(revision)
+        if self.store.keep_revision(revision) and self.shared is not None:
+            self.shared.put_in_force(revision)
+            if self._tasks is not None:
+                self._tasks.start_soon(self._follow, self.shared)
+
+    async def _follow(self, shared: SharedGrants) -> None:
+        with suppress(StateUnavailable):  # else before the next use of a shared grant
+            await shared.follow()
 
     def end_session(self, session: str) -> None:
         self.store.end_session(session)
@@ -365,15 +356,6 @@ class Approvals:
             revision=approval.subject.revision,
             **{key: value for key, value in more.items() if value},
         )
-
-
-def pending(tool: str, approval: Approval) -> ApprovalPending:
-    """Return the error of a call whose approval is still open."""
-    return ApprovalPending(
-        f"{tool} waits for an approval: {approval.id}",
-        hint=f"ask the user to run `gatemini approve {approval.id}`; once it is granted, send the same call again",
-        details={"approvals": [approval.id]},
-    )
 
 
 async def _elicit(reach: Reach, params: Json) -> Json:

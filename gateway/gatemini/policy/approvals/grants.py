@@ -56,6 +56,8 @@ class Approval:
     """Whether a call waits for it now. Without one, it may still be granted for the chain's next run."""
     tell: Callable[[], None] = field(default=_nothing, repr=False)
     """Called once it is no longer open."""
+    void: bool = False
+    """Whether the policy has changed since it was asked for: then granting it admits nothing."""
 
 
 class GrantStore:
@@ -66,14 +68,23 @@ class GrantStore:
         self._known: OrderedDict[str, Approval] = OrderedDict()
         self._remembered: dict[Subject, tuple[float, Approval]] = {}
         """Until when equal calls are admitted, and by which grant."""
+        self._revision: str | None = None
 
     def use(self, subject: Subject) -> Approval | None:
         """Return the grant that admits this call: a remembered one, or one that is used up by this."""
+        if (remembered := self.remembered(subject)) is not None:
+            return remembered
+        return next((each for each in self.unclaimed(subject) if self.take(each)), None)
+
+    def remembered(self, subject: Subject) -> Approval | None:
+        """Return the grant that is remembered for equal calls."""
         self.sweep()
-        if (remembered := self._remembered.get(subject)) is not None:
-            return remembered[1]
-        unclaimed = (each for each in self._of(subject, State.GRANTED) if not each.waiting)
-        return next((each for each in unclaimed if self.take(each)), None)
+        found = self._remembered.get(subject)
+        return None if found is None else found[1]
+
+    def unclaimed(self, subject: Subject) -> list[Approval]:
+        """Return the grants for this call that no call waits for."""
+        return [each for each in self._of(subject, State.GRANTED) if not each.waiting]
 
     def open(self, subject: Subject, request: Request, ask: Ask) -> Approval:
         """Return the approval for a call that waits from now on: one left open by an earlier run, or a new one."""
@@ -127,8 +138,10 @@ class GrantStore:
     def leave(self, approval: Approval, *, keep: bool) -> None:
         """Note that no call waits for it any more. With `keep` it may be granted later, for the chain's next run."""
         approval.waiting = False
-        if not keep and approval.state is State.OPEN:
+        if approval.state is State.OPEN and (approval.void or not keep):
             self._expire(approval)
+        elif approval.void:
+            self.take(approval)
 
     def knows(self, ident: str) -> bool:
         """Whether there is an approval of this id that is not used, denied or expired."""
@@ -147,13 +160,21 @@ class GrantStore:
         for subject in [each for each in self._remembered if each.session == session]:
             del self._remembered[subject]
 
-    def keep_revision(self, revision: str) -> None:
-        """Drop what was asked or granted under another policy. Calls that wait are asked about anew once decided."""
-        for approval in [each for each in self._known.values() if each.subject.revision != revision]:
-            if not approval.waiting:
-                self._expire(approval)
-        for subject in [each for each in self._remembered if each.revision != revision]:
-            del self._remembered[subject]
+    def keep_revision(self, revision: str) -> bool:
+        """Drop what was asked or granted before, if the policy is another one now; return whether it is.
+
+        A policy that comes back later brings back no grant. Calls that wait are asked about anew once decided.
+        """
+        if revision == self._revision:
+            return False
+        first, self._revision = self._revision is None, revision
+        if not first:
+            for approval in list(self._known.values()):
+                approval.void = True
+                if not approval.waiting:
+                    self._expire(approval)
+            self._remembered.clear()
+        return True
 
     def sweep(self) -> None:
         """Drop what has expired."""
@@ -172,7 +193,7 @@ class GrantStore:
     def _remember(self, approval: Approval) -> None:
         """Keep the grant for equal calls, and admit those that wait already."""
         remember = approval.ask.remember
-        if remember == "call":
+        if remember == "call" or approval.void:
             return
         until = float("inf") if remember == "session" else self._clock() + remember
         self._remembered[approval.subject] = (until, approval)

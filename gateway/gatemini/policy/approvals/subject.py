@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from gatemini.model import Json
 from gatemini.policy.decision import Decision
@@ -23,21 +25,21 @@ class Subject:
     principal: str
     revision: str
     """Of the policy in force."""
-    rule: str = ""
-    """The rule that asks: a grant for one rule does not admit a call about which another one asks."""
+    grounds: str = ""
+    """The rule that asks, with the labels that the data-flow guard objects to: a grant on other grounds admits nothing."""
 
     @classmethod
-    def of(cls, facts: CallFacts, revision: str, rule: str = "") -> Subject:
+    def of(cls, facts: CallFacts, revision: str, grounds: str = "") -> Subject:
         who = facts.who
         identity = json.dumps([who.id, who.client, who.transport])
         return cls(
-            facts.backend, facts.tool, digest(facts.arguments), facts.session, identity, revision, rule
+            facts.backend, facts.tool, digest(facts.arguments), facts.session, identity, revision, grounds
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is shown of a call: exactly what will be sent, and why it is asked about."""
+    """What is shown of a call: exactly what will be sent but for secrets, which are masked, and why it is asked about."""
 
     qualified: str
     arguments: Json
@@ -60,9 +62,18 @@ class Request:
         return sum(len(name) + len(text) for name, text in self.texts)
 
     @classmethod
-    def of(cls, facts: CallFacts, decision: Decision, reads: tuple[str, ...] = ()) -> Request:
+    def of(
+        cls,
+        facts: CallFacts,
+        decision: Decision,
+        reads: tuple[str, ...] = (),
+        redact: Callable[[Any], Any] = lambda value: value,
+    ) -> Request:
+        """`redact` masks secrets: here, since a text that was wrapped or cut would show them in pieces."""
         who = facts.who.client or facts.who.transport
-        return cls(facts.qualified, facts.arguments, decision.rule, decision.reason, who, facts.chain, reads)
+        shown = (facts.qualified, facts.arguments, decision.rule, decision.reason, who)
+        name, arguments, rule, reason, client, read = redact([*shown, list(reads)])
+        return cls(name, arguments, rule, reason, client, facts.chain, tuple(read))
 
 
 def digest(arguments: Json) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from http.client import HTTPException
@@ -16,7 +16,7 @@ import anyio.to_thread
 import msgspec
 
 from gatemini.config.model.audit import AnchorConfig
-from gatemini.policy.audit.record import Head, members
+from gatemini.policy.audit.record import Head, lines_of, members
 from gatemini.processes.child_environment import child_environment
 from gatemini.processes.children import Children
 from gatemini.processes.command import OutputTooLarge, describe_exit, run_to_end
@@ -98,7 +98,9 @@ def _post(url: str, line: bytes) -> None:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Append a whole line or none of it. Raises OSError."""
+    """Append a whole line or none of it; a part of a line that a crash has left is ended first. Raises OSError."""
+    if _is_torn(path):
+        line = b"\n" + line
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         size = os.fstat(handle).st_size
@@ -114,11 +116,23 @@ def _append(path: Path, line: bytes) -> None:
         os.close(handle)
 
 
-def read_anchors(path: Path) -> Iterator[Head]:
-    """Yield the anchors of a file. Raises ValueError that names a line which is none."""
+def _is_torn(path: Path) -> bool:
+    """Whether a file ends within a line; one that may only be written is taken to end with a line."""
+    try:
+        with path.open("rb") as file:
+            return file.seek(0, os.SEEK_END) > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n"
+    except (FileNotFoundError, PermissionError):
+        return False
+
+
+def read_anchors(path: Path) -> tuple[list[Head], list[int]]:
+    """Return the anchors of a file, and the numbers of lines that are none."""
+    heads: list[Head] = []
+    others: list[int] = []
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(lines_of(file), 1):
             try:
-                yield msgspec.json.decode(line, type=Head)
+                heads.append(msgspec.json.decode(line, type=Head))
             except (msgspec.DecodeError, UnicodeDecodeError):
-                raise ValueError(f"{path}, line {number}: not an anchor") from None
+                others.append(number)
+    return heads, others

@@ -11,7 +11,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatemini.policy.audit.record import SUFFIX, Head, Line, digest, read_line
+from gatemini.policy.audit.record import (
+    MOST_LINE_BYTES,
+    SUFFIX,
+    Head,
+    Line,
+    digest,
+    lines_of,
+    read_line,
+)
 
 try:
     import fcntl
@@ -112,14 +120,14 @@ def unjoined_heads(folder: Path) -> list[Head]:
 
 def _first_line(path: Path) -> Line | None:
     with path.open("rb") as file:
-        return read_line(file.readline())
+        return read_line(next(lines_of(file), b""))
 
 
 def _last_line(path: Path) -> tuple[Line, Head] | None:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         tail = 0
-        while tail < size:
+        while tail < min(size, MOST_LINE_BYTES):
             tail = min(size, 2 * tail or _TAIL_BYTES)
             file.seek(size - tail)
             for text in reversed(file.read(tail).splitlines(keepends=True)):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
+from typing import Any, BinaryIO
 
 import msgspec
 import orjson
@@ -51,7 +52,15 @@ class Line(msgspec.Struct):
     hash: str = ""
 
 
+MOST_LINE_BYTES = 64 << 20
+"""A longer line is no record: whatever wrote it, it is not held in memory whole."""
+
 _DECODER = msgspec.json.Decoder(Line)
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Return the lines of a file, each with its newline; one that is too long comes in pieces."""
+    return iter(partial(file.readline, MOST_LINE_BYTES), b"")
 
 
 def read_line(text: bytes) -> Line | None:

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from gatemini.config.model.values.durations import seconds_of
+from gatemini.policy.audit.record import lines_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,9 @@ def records(files: Iterable[Path], wanted: Filter = Filter()) -> Iterator[dict[s
     """Yield the records of these files in their order; lines that are none are left to `verify`."""
     for path in files:
         with path.open("rb") as file:
-            for line in file:
+            for line in lines_of(file):
+                if not line.endswith(b"\n"):
+                    continue  # a piece of a line
                 try:
                     record = orjson.loads(line)
                 except ValueError:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatemini.policy.audit.record import GENESIS, Head, Line, digest, read_line
+from gatemini.policy.audit.record import GENESIS, Head, Line, digest, lines_of, read_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def verify(files: Iterable[Path], *, heads: Iterable[str] = (), anchors: Iterabl
 def _joins(path: Path) -> list[Head]:
     """The heads that the start record of a file names; none where its first line is not sound."""
     with path.open("rb") as file:
-        line = read_line(file.readline())
+        line = read_line(next(lines_of(file), b""))
     return [] if line is None else line.joins
 
 
@@ -137,7 +137,8 @@ def _read(
         before: Line | None = None
         wanted: Mapping[int, str] = {}
         pending: dict[int, Line] = {}
-        for number, text in enumerate(file, 1):
+        lines = lines_of(file)
+        for number, text in enumerate(lines, 1):
             line = read_line(text)
             if line is None:
                 part.bad(number, "cut in the middle" if not text.endswith(b"\n") else "not a record")
@@ -146,7 +147,7 @@ def _read(
                 part.first = line
                 wanted, pending = known.lines.get(line.instance, {}), open_intents[line.instance]
             elif (wrong := _follows(line, before, part.hash)) is not None:
-                _blame(part, file, number, text, wrong)
+                _blame(part, lines, number, text, wrong)
                 break
             if text[-1] != 10:
                 part.bad(number, "cut in the middle")
@@ -182,9 +183,9 @@ def _follows(line: Line, before: Line, before_hash: str) -> str | None:
     return None
 
 
-def _blame(part: _Part, file: Iterator[bytes], number: int, text: bytes, wrong: str) -> None:
+def _blame(part: _Part, lines: Iterator[bytes], number: int, text: bytes, wrong: str) -> None:
     """Say which of two lines that do not fit was changed: the second one, if the third fits neither."""
-    after = read_line(next(file, b""))
+    after = read_line(next(lines, b""))
     second_is_sound = after is not None and after.prev == digest(text)
     if wrong.startswith("does not carry") and second_is_sound:
         part.bad(number - 1, "was changed: the line after it carries another hash")

@@ -26,27 +26,31 @@ class HintRules:
 
     def __init__(self, config: PolicyConfig) -> None:
         self._trusted = compile_globs(config.trust_annotations)
-        self._kept: dict[tuple[str, str], tuple[tuple[Tool, Hints], ...]] = {}
+        self._kept: dict[tuple[str, str, bool], tuple[tuple[Tool, Hints], ...]] = {}
         """The last two tools of a name: a call has the one that its client finds, and the one that its server lists."""
         self._overrides = [(compile_globs((g,)), hints) for g, hints in config.override_annotations.items()]
 
-    def of(self, tool: Tool) -> Hints:
-        """Return the hints of a tool. The first override that fits replaces what it names."""
-        key = tool.backend, tool.name
+    def of(self, tool: Tool, *, trusted: bool = True) -> Hints:
+        """Return the hints of a tool. The first override that fits replaces what it names.
+
+        `trusted`: whether `trust_annotations` may be about its backend.
+        """
+        key = tool.backend, tool.name, trusted
         kept = self._kept.get(key, ())
         for known, hints in kept:
             if known is tool:
                 return hints
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
-        hints = self._of(tool)
+        hints = self._of(tool, trusted)
         self._kept[key] = (tool, hints), *kept[:1]
         return hints
 
-    def _of(self, tool: Tool) -> Hints:
+    def _of(self, tool: Tool, trusted: bool) -> Hints:
         if tool.backend == COMPOSITE_BACKEND:
             return HARMLESS
-        own: Mapping[str, object] = tool.annotations if self._trusted(tool.backend) else {}
+        believed = trusted and self._trusted(tool.backend)
+        own: Mapping[str, object] = tool.annotations if believed else {}
         names = tool_names(tool.backend, tool.name, tool.qualified)
         for matches, override in self._overrides:
             if any(map(matches, names)):

@@ -109,9 +109,9 @@ class Catalog:
             )
         return await self.answer(name, arguments, WHOLE, listing=listing)
 
-    def definitions(self, registry: Registry | None = None) -> list[Json]:
+    def definitions(self) -> list[Json]:
         """Return the seven meta-tools with the present inventory."""
-        return tool_definitions(self.inventory(registry))
+        return tool_definitions(self.inventory())
 
     def inventory(self, registry: Registry | None = None) -> list[tuple[str, int]]:
         """Return every backend with its number of tools: from the cache until it is live, else 0."""

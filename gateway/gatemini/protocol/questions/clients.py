@@ -6,6 +6,7 @@ client.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
@@ -24,6 +25,8 @@ class Client:
 
     can: Json
     ask: AskFn | None
+    may_use: Callable[[str], bool]
+    """Whether it could call or read something of a backend, which else learns nothing of the client."""
 
 
 OF_LATER_CLIENTS: Json = {"elicitation": {"form": {}, "url": {}}}
@@ -44,11 +47,17 @@ class ConnectedClients(Clients):
         self._levels: dict[str, str] = {}
         self._spoken = anyio.Event()
 
-    def learn(self, session: str, can: Json, ask: AskFn | None) -> None:
+    def learn(
+        self,
+        session: str,
+        can: Json,
+        ask: AskFn | None,
+        may_use: Callable[[str], bool] = lambda backend: True,
+    ) -> None:
         """Record a client's capabilities; `ask` sends it requests outside of calls, where its protocol revision has a
         way.
         """
-        self._known[session] = Client(can, ask)
+        self._known[session] = Client(can, ask, may_use)
         self._spoken.set()
 
     def forget(self, session: str) -> None:
@@ -61,8 +70,8 @@ class ConnectedClients(Clients):
         self._levels[session] = level
         return min(self._levels.values(), key=LEVELS.index)
 
-    def of(self, session: str | None) -> Clients:
-        return self if session is None else _OneClient(self, session)
+    def of(self, session: str | None, backend: str) -> Clients:
+        return _OfBackend(self, session, backend)
 
     async def can(self) -> Json:
         """Return every capability that at least one client has, and what is promised of later ones."""
@@ -75,12 +84,10 @@ class ConnectedClients(Clients):
                 everything[capability] = {**everything.get(capability, {}), **details}
         return everything
 
-    async def ask(self, method: str, params: Json) -> Json:
-        """Answer `roots/list` from the only client there is; refuse any other method, which needs an open call."""
-        return await self.ask_one_of(list(self._known.values()), method, params)
-
-    def known(self, session: str) -> list[Client]:
-        """Return the client of a session, if it has announced itself."""
+    def known(self, session: str | None) -> list[Client]:
+        """Return the client of a session, if it has announced itself; all that have for None."""
+        if session is None:
+            return list(self._known.values())
         return [self._known[session]] if session in self._known else []
 
     async def ask_one_of(self, clients: list[Client], method: str, params: Json) -> Json:
@@ -98,16 +105,21 @@ class ConnectedClients(Clients):
         return await able[0].ask(method, params)
 
 
-class _OneClient(Clients):
-    """The client of the session that a dedicated instance serves: its roots are answered outside of calls too."""
+class _OfBackend(Clients):
+    """The clients of one backend: that of the session which a dedicated instance serves, or all that may use it."""
 
-    def __init__(self, clients: ConnectedClients, session: str) -> None:
+    def __init__(self, clients: ConnectedClients, session: str | None, backend: str) -> None:
         self._clients = clients
         self._session = session
+        self._backend = backend
 
     async def can(self) -> Json:
-        """Return the capabilities of this client; an instance is started by its call, so it has announced them."""
+        """Return their capabilities; a dedicated instance is started by a call, so its client has announced them."""
+        if self._session is None:
+            return await self._clients.can()
         return next((client.can for client in self._clients.known(self._session)), {})
 
     async def ask(self, method: str, params: Json) -> Json:
-        return await self._clients.ask_one_of(self._clients.known(self._session), method, params)
+        """Answer `roots/list` from the only client there is; refuse any other method, which needs an open call."""
+        clients = [each for each in self._clients.known(self._session) if each.may_use(self._backend)]
+        return await self._clients.ask_one_of(clients, method, params)

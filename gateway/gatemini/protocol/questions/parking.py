@@ -19,6 +19,7 @@ from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateCodec
 
 from gatemini.backends.calls.callers import INTERNAL_ERROR, RpcError
 from gatemini.model import Json
+from gatemini.policy.principal import Behalf
 from gatemini.protocol.questions.shared_parking import DirectedCodec, SharedParking
 from gatemini.protocol.relay import Relay
 from gatemini.state.store import StateStore
@@ -53,6 +54,10 @@ class Stay:
     """One chain, from the client's first call to the answer of the last."""
 
     session: str
+    behalf: Behalf
+    """On whose behalf the chain calls."""
+    login: object = None
+    """The login of the request that it began with or that has continued it, where requests log in one by one."""
     chain: str = ""
     """Its id, once it has begun."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -143,6 +148,10 @@ class Parking:
         stay.taken_up = anyio.Event()
         self._parked[token] = stay
         return token
+
+    def parked(self) -> list[Stay]:
+        """Return the chains that wait for their client."""
+        return list(self._parked.values())
 
     def take_up(self, token: str, session: str) -> Stay | None:
         """Return the parked chain of that session, once; None if there is none any more."""

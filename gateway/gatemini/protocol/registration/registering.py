@@ -19,7 +19,7 @@ from gatemini.errors import BackendError, BackendNotFound, RegistrationRefused
 from gatemini.model import Json
 from gatemini.policy import principal
 from gatemini.policy.client_grant import may_reach
-from gatemini.policy.principal import Principal
+from gatemini.policy.principal import Behalf, Principal
 from gatemini.protocol.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
 from gatemini.protocol.registration.admission import Admission
 from gatemini.protocol.tool_arguments import read_arguments
@@ -49,12 +49,12 @@ class Registration:
         self,
         arguments: Any,
         caller: Caller = NOBODY,
-        who: Principal = principal.NOBODY,
+        behalf: Behalf | None = None,
         read: Sequence[str] = (),
     ) -> Json:
         """Return `{"backend","tools":N,"names":[…]}`; on failure what was registered before stays, and nothing else.
 
-        `caller` may be sent a request. Only the session of `who` finds what is registered, which ends with it. `read`:
+        `caller` may be sent a request. Only the session of `behalf` finds what is registered, which ends with it. `read`:
         what the session has read, in sentences, where a person has to agree because of it.
         """
         given, _ = read_arguments(REGISTER_MANUAL, arguments)
@@ -67,11 +67,14 @@ class Registration:
             raise RegistrationRefused(
                 f"{name!r} has disabled: true", hint="leave it out: what is registered runs"
             )
+        behalf = behalf or Behalf(principal.NOBODY)
+        who = behalf.who
         self._check_owner(name, who)
         self._check_room(name, config.namespace, who)
         await self.admission.admit(config, caller, read)
+        who = behalf.who  # the user may have taken minutes to consent
         self._check_owner(name, who)
-        self._check_room(name, config.namespace, who)  # the user may have taken minutes to consent
+        self._check_room(name, config.namespace, who)
         self._changing[name] = "registered"
         try:
             tools = await self.backends.add_and_wait(config, who.session)

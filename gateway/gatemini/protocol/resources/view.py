@@ -70,6 +70,13 @@ def seen_by(who: Principal, session: str, view: View, everything: Registry) -> V
     return replace(view, statuses=statuses, own=session, problems=(), disabled={})
 
 
+def sees_backend(who: Principal, name: str, shown: Registry, everything: Registry) -> bool:
+    """Whether a client is told that there is this backend: over HTTP, only if it could call something of it."""
+    if who.transport != "http" or shown.backend_tools(name):
+        return True
+    return not everything.backend_tools(name) and may_reach(who.grant, name)
+
+
 def backend_rows(view: View) -> list[Json]:
     """Return one row per backend, by name: state, tools, latency, calls."""
     statuses = {status.name: status for status in view.statuses}

@@ -22,13 +22,21 @@ POLICY: dict[str, Any] = {
 
 
 def listed(home: Home, *words: str) -> list[dict[str, Any]]:
-    done = home.run("-c", str(home.config), "approve", "--json", *words)
+    done = home.command("-c", str(home.config), "approve", "--json", *words)
     found: list[dict[str, Any]] = json.loads(done.stdout).get("approvals", [])
     return found
 
 
+def pending(home: Home) -> list[dict[str, Any]]:
+    """The same without a process of its own: from the daemon's socket."""
+    told = ask(home.place, "approvals")
+    assert told is not None
+    found: list[dict[str, Any]] = told["approvals"]
+    return found
+
+
 def approve(home: Home, *words: str) -> subprocess.CompletedProcess[str]:
-    return home.run("-c", str(home.config), "approve", *words)
+    return home.command("-c", str(home.config), "approve", *words)
 
 
 def text_of(client: ProxyClient, ident: int) -> str:
@@ -54,7 +62,7 @@ def test_a_call_is_listed_approved_and_made_once(home: Home, client: ProxyClient
     shown = approve(home).stdout
     assert f'{waits["id"]}: ledger.write with\n  key: "a\\u202eb"\n  rule: policy.rules[0]' in shown
     assert "reason: it writes" in shown
-    done = approve(home, waits["id"])
+    done = home.run("-c", str(home.config), "approve", waits["id"])
     assert (done.returncode, done.stdout.split(":")[0]) == (0, f"approved {waits['id']}")
     assert home.writes() == []
     assert client.value(client.call("ledger.write", key="a\u202eb")) == "ok"
@@ -92,7 +100,7 @@ def test_what_was_typed_before_a_question_is_shown_does_not_answer_it(home: Home
         ident = client.call("ledger.write", key="a")
         while "approve?" not in watch.stdout.readline():
             pass
-        assert len(listed(home)) == 1, "nobody has answered this question"
+        assert len(pending(home)) == 1, "nobody has answered this question"
         os.write(master, b"n\n")
         assert "ApprovalDenied" in text_of(client, ident)
     finally:
@@ -106,9 +114,9 @@ def test_what_was_typed_before_a_question_is_shown_does_not_answer_it(home: Home
 
 def test_a_denied_call_stays_out(home: Home, client: ProxyClient) -> None:
     text_of(client, client.call("ledger.write", key="a"))
-    (waits,) = listed(home)
+    (waits,) = pending(home)
     assert approve(home, waits["id"], "--deny").stdout.startswith(f"denied {waits['id']}")
-    assert listed(home) == []
+    assert pending(home) == []
     again = approve(home, waits["id"])
     assert again.returncode == 1
     assert "there is no open approval" in again.stderr
@@ -120,7 +128,7 @@ def test_a_resumed_chain_makes_what_was_approved(home: Home, client: ProxyClient
     code = 'await ledger.look({}); await ledger.write({ key: "a" }); return "end"'
     ended = text_of(client, client.chain(code))
     chain = ended.partition("`// @resume ")[2].partition("`")[0]
-    approve(home, listed(home)[0]["id"])
+    approve(home, pending(home)[0]["id"])
     assert client.value(client.chain(f"// @resume {chain}\n{code}")) == "end"
     assert home.writes() == ["a"]
 
@@ -173,7 +181,7 @@ def watched(home: Home) -> bool:
 @pytest.mark.long
 def test_the_daemon_refuses_what_is_not_exactly_what_was_shown(home: Home, client: ProxyClient) -> None:
     text_of(client, client.call("ledger.write", key="a"))
-    (waits,) = listed(home)
+    (waits,) = pending(home)
     right = {"id": waits["id"], "arguments_sha256": waits["arguments_sha256"], "granted": True}
     wrong: list[dict[str, Any]] = [
         {**right, "id": "apr_0000000000000000"},
@@ -207,7 +215,7 @@ def test_a_daemon_with_an_open_approval_does_not_end_when_idle(home: Home) -> No
     client.process.kill()
     client.process.wait()
     (daemon,) = home.daemons()
-    (waits,) = listed(home)
+    (waits,) = pending(home)
     until(lambda: (home.status() or {}).get("sessions") == [], "the client has gone")
     for _ in range(3):  # each answer is a round of its upkeep later
         assert home.status() is not None
@@ -253,7 +261,7 @@ def test_a_gateway_without_a_daemon_takes_approvals_on_a_socket_of_its_own(home:
     text_of(client, client.call("ledger.write", key="a"))
     (socket,) = sockets(home)
     assert socket.stat().st_mode & 0o777 == 0o600
-    assert home.place.folder not in home.run("status", "--all", "--json").stdout
+    assert home.place.folder not in home.command("status", "--all", "--json").stdout
     (waits,) = listed(home)
     assert approve(home, waits["id"]).returncode == 0
     assert client.value(client.call("ledger.write", key="a")) == "ok"

@@ -34,7 +34,7 @@ def test_the_log_goes_on_in_the_configured_file_in_its_form(home: Home) -> None:
     daemon.send_signal(signal.SIGHUP)
     until(path.exists, "SIGHUP opens the file anew")
     assert daemon.is_running()
-    home.run("logs", "-c", str(home.config), "--level", "chain=debug")
+    home.command("logs", "-c", str(home.config), "--level", "chain=debug")
     client = home.client()
     client.greet()
     client.answer(client.chain("throw new Error('no')"))
@@ -44,16 +44,16 @@ def test_the_log_goes_on_in_the_configured_file_in_its_form(home: Home) -> None:
     assert event["chain"]
     assert event["session"]
     assert f"the log goes on in {path}" in Path(home.place.log).read_text()
-    assert event["message"] in home.run("logs", "-c", str(home.config)).stdout
-    home.run("stop", "-c", str(home.config))
-    assert event["message"] in home.run("logs", "-c", str(home.config)).stdout
+    assert event["message"] in home.command("logs", "-c", str(home.config)).stdout
+    home.command("stop", "-c", str(home.config))
+    assert event["message"] in home.command("logs", "-c", str(home.config)).stdout
 
 
 @pytest.mark.proves("log.level")
 def test_the_level_of_the_section_wins(home: Home) -> None:
     status = served(home, level="error")
     assert "backend" not in Path(status["log"]).read_text()
-    home.run("stop", "-c", str(home.config))
+    home.command("stop", "-c", str(home.config))
     status = served(home, level="debug")
     assert "DEBUG gatemini.app" in Path(status["log"]).read_text()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -56,8 +57,8 @@ def test_commands_answer_the_same_with_the_daemon_and_without(home: Home) -> Non
         (*LARGE, "--full", "-q"),
         ("run", str(chain)),
     ):
-        by_daemon = home.run(*config, *words)
-        alone = home.run(*config, *words, "--no-daemon")
+        by_daemon = home.command(*config, *words)
+        alone = home.command(*config, *words, "--no-daemon")
         assert (by_daemon.returncode, by_daemon.stdout) == (alone.returncode, alone.stdout), words
         assert without_times(by_daemon.stderr) == without_times(alone.stderr), words
 
@@ -65,8 +66,13 @@ def test_commands_answer_the_same_with_the_daemon_and_without(home: Home) -> Non
 def test_the_daemon_makes_the_call_and_forgets_the_session(home: Home) -> None:
     config = ready(home)
     pid = home.serving()["pid"]
-    assert home.run(*config, *LARGE, "-q").returncode == 0
+    assert home.command(*config, *LARGE, "-q").returncode == 0
     assert home.serving()["pid"] == pid
+    only_the_client(home)
+
+
+def only_the_client(home: Home) -> None:
+    """Wait until the session of a command is forgotten."""
     until(
         lambda: [each["client"] for each in home.serving()["sessions"]] == ["legacy"],
         "only the client's session",
@@ -119,12 +125,12 @@ def test_the_stderr_of_a_backend_has_a_file_of_its_own_without_secrets(home: Hom
     config = noisy(home)
     path = Path(home.place.stderr("noisy"))
     until(path.exists, "its stderr")
-    shown = home.run(*config, "logs", "noisy")
+    shown = home.command(*config, "logs", "noisy")
     assert shown.stdout.endswith("token is «secret MY_TOKEN»\n"), shown
     assert "a-secret-of-this-test" not in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
-    assert "has written nothing to stderr" in home.run(*config, "logs", "clock").stderr
-    assert "there is no backend nosy" in home.run(*config, "logs", "nosy").stderr
+    assert "has written nothing to stderr" in home.command(*config, "logs", "clock").stderr
+    assert "there is no backend nosy" in home.command(*config, "logs", "nosy").stderr
 
 
 @pytest.mark.long
@@ -152,7 +158,7 @@ def test_logs_are_followed_past_a_file_that_is_cut(home: Home) -> None:
 def test_one_backend_logs_at_debug_for_a_while(home: Home) -> None:
     config = noisy(home)
     assert "backend noisy is" not in Path(home.place.log).read_text()
-    said = home.run(*config, "logs", "--level", "backend.noisy=debug", "--for", "10m")
+    said = home.command(*config, "logs", "--level", "backend.noisy=debug", "--for", "10m")
     assert said.returncode == 0, said
     slower = {name: {**one, "connect_timeout": 25} for name, one in CONFIG.items()}
     other = {
@@ -164,24 +170,52 @@ def test_one_backend_logs_at_debug_for_a_while(home: Home) -> None:
     home.write_config(daemon={"idle_timeout": "60s"}, backends={**slower, "noisy": other})
     until(lambda: "backend noisy is" in Path(home.place.log).read_text(), "a line at debug")
     assert "backend clock is" not in Path(home.place.log).read_text()
-    assert "the parts are backend." in home.run(*config, "logs", "--level", "backend.nosy=debug").stderr
-    assert home.run(*config, "logs", "--level", "noisy").returncode == 2
+    assert "the parts are backend." in home.command(*config, "logs", "--level", "backend.nosy=debug").stderr
+    assert home.command(*config, "logs", "--level", "noisy").returncode == 2
+
+
+def test_status_names_the_users_of_each_backend(home: Home) -> None:
+    config = ready(home)
+    first = home.clients[0]
+    first.value(first.call("clock.convert_units", value=1, source="km", target="m"))
+    second = home.client(modern=True)
+    second.greet()
+    for tool, more in (
+        ("clock.convert_units", {"value": 1, "source": "km", "target": "m"}),
+        ("shop.list_orders", {}),
+    ):
+        second.value(second.call(tool, **more))
+    status = home.serving()
+    assert {each["name"]: each["users"] for each in status["backends"]} == {"clock": 2, "shop": 1}
+    assert [each["backends"] for each in status["sessions"]] == [["clock"], ["clock", "shop"]]
+    text = home.run(*config, "status").stdout
+    assert "backend clock: healthy, 2 users" in text
+    assert re.search(
+        rf"client modern: process {second.process.pid}, for \d+ s, 3 requests, 0 in flight, in {home.root}; uses clock, shop",
+        text,
+    ), text
+    second.close()
+    until(
+        lambda: [each["users"] for each in home.serving()["backends"]] == [1, 0],
+        "a client that has left uses nothing",
+    )
 
 
 def test_top_writes_a_line_a_look_and_json(home: Home) -> None:
     config = ready(home)
-    assert home.run(*config, *LARGE, "-q").returncode == 0
-    lines = home.run(*config, "top", "--count", "2", "--interval", "10ms").stdout.splitlines()
+    assert home.command(*config, *LARGE, "-q").returncode == 0
+    only_the_client(home)
+    lines = home.command(*config, "top", "--count", "2", "--interval", "10ms").stdout.splitlines()
     assert len(lines) == 2
     assert "1 session  0 in flight  1 call  0.0/s" in lines[0]
-    answer = json.loads(home.run(*config, "top", "--json").stdout)
+    answer = json.loads(home.command(*config, "top", "--json").stdout)
     assert answer["calls"] == 1
     assert answer["failed"] == 0
     assert answer["p95_ms"] > 0
     assert answer["estimated_tokens_saved"] > 1000
     assert {each["name"]: each["calls"] for each in answer["status"]["backends"]} == {"shop": 1, "clock": 0}
-    home.run(*config, "stop")
-    assert "no daemon runs" in home.run(*config, "top").stderr
+    home.command(*config, "stop")
+    assert "no daemon runs" in home.command(*config, "top").stderr
 
 
 def test_the_live_view_shows_clients_and_backends(home: Home) -> None:
@@ -210,7 +244,7 @@ def test_doctor_looks_at_the_folder_stale_files_and_lost_daemons(home: Home) -> 
     (folder / "0123456789ab.pid").write_text("1 1\n")
 
     def findings() -> dict[str, dict[str, str]]:
-        found = json.loads(home.run(*config, "doctor", "--json").stdout)["findings"]
+        found = json.loads(home.command(*config, "doctor", "--json").stdout)["findings"]
         return {finding["what"]: finding for finding in found if str(home.root) in finding["seen"]}
 
     found = findings()
