@@ -77,7 +77,10 @@ class Endpoint:
         self._shared = self._routing = None
         if replicas is not None:
             replicas.connect(manager, sessions, self.serve_forwarded)
-            self._shared, self._routing = replicas.sessions, Routing(replicas.claims, replicas.relay)
+            self._shared, self._routing = (
+                replicas.sessions,
+                Routing(replicas.claims, replicas.relay, replicas.home),
+            )
         self._stateless = config.sessions.mode == "stateless"
         self._retries = Retries()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -135,7 +138,7 @@ class Endpoint:
         headers = Headers(scope=scope)
         login = Login.of_forwarded(request.principal)
         envelope, modern = read_envelope(request.body), self._is_modern(headers)
-        call = Call(scope, headers, login, request.body, envelope, modern, forwarded=True)
+        call = Call(scope, headers, login, request.body, envelope, modern, True, request.begins)
         await self._with_refusals(self._serve(call, receive, send), send)
 
     async def _with_refusals(self, serving: Coroutine[Any, Any, None], send: Send) -> None:
@@ -219,7 +222,7 @@ class Endpoint:
         key = self._retries.key(session, call.envelope, call.body)
         exchange = await self._retries.join(key)
         if exchange is None:
-            if call.forwarded and not call.envelope.continues:
+            if call.forwarded and not (call.envelope.continues or call.begins):
                 raise NotInProgress
             assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
             body = self._retries.resumed(key, call.body)
