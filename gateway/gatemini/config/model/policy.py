@@ -159,7 +159,7 @@ class PolicyConfig(Strict):
     read_only: bool = False
     """Allow only tools that are read-only by a trusted or overridden hint, whatever the rules say."""
     trust_annotations: tuple[str, ...] = ()
-    """Globs of backends whose own annotations are believed; elsewhere they only make things stricter."""
+    """Globs of configured backends whose own annotations are believed; elsewhere they only make things stricter."""
     override_annotations: dict[ToolGlob, Annotations] = Field(default_factory=dict)
     """Glob over `backend.tool` → hints that replace its own."""
     budgets: BudgetConfig = BudgetConfig()
