@@ -28,7 +28,7 @@ def proved(source: str) -> Iterator[str]:
         yield from (w.value for w in words if isinstance(w, ast.Constant) and isinstance(w.value, str))
 
 
-FILES = [path for folder in ("keys", "daemon", "http") for path in (HERE.parent / folder).glob("test_*.py")]
+FILES = [path for folder in ("keys", "daemon", "http") for path in (HERE.parent / folder).rglob("test_*.py")]
 PROVED = frozenset(key for path in sorted(FILES) for key in proved(path.read_text()))
 
 
