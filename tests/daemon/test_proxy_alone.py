@@ -187,6 +187,15 @@ def test_questions_of_a_daemon_that_ends_are_cancelled(home: Home) -> None:
     assert cancelled["params"]["requestId"] == 6
 
 
+@pytest.mark.parametrize("greeting", [b"", GREETING], ids=["starting", "serving"])
+def test_what_a_daemon_got_before_it_served_was_not_carried_out(home: Home, greeting: bytes) -> None:
+    with between(home, greeting) as wire:
+        assert wire.up([b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}\n'])
+        wire.sock.shutdown(2)
+        data = wire.answer()["error"]["data"]
+    assert data == {"retryable": True, "sent": bool(greeting)}
+
+
 @pytest.mark.parametrize(("features", "serves"), [(["sessions", "drain", "later"], True), (["later"], False)])
 def test_a_daemon_of_another_version_serves_while_their_features_overlap(
     home: Home, features: list[str], serves: bool

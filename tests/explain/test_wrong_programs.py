@@ -77,6 +77,10 @@ FAILING = {
         "const t = await demo.echo({ content: '{\"offices\": [1]}' });\nreturn JSON.parse(t).offices.length;",
         "t is an object {content}: t.content is text: it holds JSON: use JSON.parse(t.content)",
     ),
+    "a call of which all is parsed": (
+        "return JSON.parse(await demo.echo({ content: '{\"offices\": [1]}' })).offices.length;",
+        "answer is an object {content}: answer.content is text: it holds JSON: use JSON.parse(answer.content)",
+    ),
     "a file of JSON taken for its rows": (
         "const t = await demo.echo({ content: '[{\"id\": 1}]' });\nreturn t.map((x) => x.id);",
         "t is an object {content}, not an array: t.content is text: it holds JSON: use JSON.parse(t.content)",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from fixtures.http_gateway import Served, served
+from fixtures.http_gateway import Served, served, until
 from fixtures.issuer import AUDIENCE, issuer
-from gatemini.http.auth import throttle
+from gatemini.http.auth import throttle, tokens
 
 pytestmark = pytest.mark.anyio
 
@@ -86,6 +87,37 @@ async def test_an_issuer_that_is_asked_names_no_principal_of_our_own_tokens_and_
                 found.active[f"t{number}"] = {**about, **more}
                 assert await status(gateway, f"t{number}") == expected, more
             assert {json.loads(each.key[0])[0] for each in gateway.server.sessions} == {asked["url"]}
+
+
+async def test_a_slow_issuer_does_not_delay_the_end_of_what_is_open_for_a_revoked_token(
+    tmp_path: Path,
+) -> None:
+    token, entry = tokens.create(tmp_path / "tokens.yaml", "ci-1", (), None, timedelta(days=1))
+    async with issuer() as found:
+        asked = {"url": f"{found.url}/introspect", "client_id": "gateway", "client_secret": "secret"}
+        http = {"public_url": AUDIENCE, "auth": {"introspection": asked, "tokens": {"file": "tokens.yaml"}}}
+        found.active["opaque"] = {"active": True, "sub": "ann", "client_id": "ci-2"}
+        async with served(tmp_path, http=http) as gateway, anyio.create_task_group() as tasks:
+            answers: dict[str, int] = {}
+
+            async def wait(name: str, given: str) -> None:
+                code = "await new Promise(r => setTimeout(r, 25_000));"
+                message, headers = gateway.modern_chain(code)
+                headers["Authorization"] = f"Bearer {given}"
+                answers[name] = (await gateway.post(message, headers=headers)).status_code
+
+            tasks.start_soon(wait, "introspected", "opaque")
+            tasks.start_soon(wait, "of the file", token)
+            await until(lambda: gateway.server.endpoint.in_flight == 2)
+            found.slow = anyio.Event()
+            await until(lambda: found.waiting)
+            tokens.revoke(tmp_path / "tokens.yaml", entry.id)
+            await until(lambda: answers, seconds=3)
+            assert answers == {"of the file": 401}
+            found.active.clear()
+            found.slow.set()
+            await until(lambda: len(answers) == 2)
+            assert answers["introspected"] == 401
 
 
 async def test_a_request_with_two_lengths_is_refused_and_its_connection_closed(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from fixtures.direct import chain_value, text_of, write_config
 from fixtures.running import DEMO as BACKENDS
 from fixtures.running import client_of, gateway_in_process
 from gatemini.app import App
+from gatemini.config.model.schema import RegistrationConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +70,25 @@ async def test_a_backend_that_the_user_does_not_accept_is_not_started(tmp_path: 
             assert did in text_of(result)
             assert "nothing was registered" in text_of(result)
             assert not touched.exists()
+
+
+@pytest.mark.parametrize("policy", [{"stdio": "deny"}, {"stdio": "ask", "allow_commands": ["other"]}])
+async def test_a_registration_that_is_denied_while_the_user_is_asked_is_refused(
+    tmp_path: Path, policy: dict[str, Any]
+) -> None:
+    touched = tmp_path / "started"
+    template = {"name": "extra", "command": "touch", "args": [str(touched)]}
+    async with App.open(write_config(tmp_path, BACKENDS), environ={}) as app:
+
+        async def agree(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
+            app.registration.admission.policy = RegistrationConfig.model_validate(policy)
+            return ElicitResult(action="accept", content={})
+
+        async with client_of(app, elicitation_callback=agree) as client:
+            result = await register(client, template)
+            assert result.is_error
+            assert "RegistrationRefused" in text_of(result)
+    assert not touched.exists()
 
 
 @ERAS

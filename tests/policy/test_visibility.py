@@ -74,6 +74,26 @@ async def test_an_error_about_a_name_offers_no_hidden_tool(app: App, session: Se
     assert "sleep" not in text.replace("slepp", "")
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await demo.add({})",
+        '{"tool": "demo.add"}',
+        'return await demo.readResource("x://y");',
+        "await demo.add.raw({})",
+    ],
+)
+async def test_a_call_that_is_denied_does_not_start_its_server(tmp_path: Path, code: str) -> None:
+    """It is denied whatever the server, which has never run, says of its tools."""
+    rules = [{"tools": ["demo.*"], "action": "deny"}]
+    lazy = {"demo": {**DEMO["demo"], "lazy": True}}
+    async with running_app(tmp_path, lazy, policy={"rules": rules}) as app:
+        text, failed, _ = await answer(app, code)
+        assert failed
+        assert "is denied by policy.rules[0]" in text
+        assert app.manager.state("demo") == "stopped"
+
+
 async def test_an_error_about_a_server_that_has_just_started_offers_no_hidden_tool(tmp_path: Path) -> None:
     rules = [{"tools": ["demo.sleep"], "action": "deny"}]
     lazy = {"demo": {**DEMO["demo"], "lazy": True}}

@@ -14,9 +14,9 @@ async def test_a_parked_chain_is_taken_over_once_and_by_its_own_session_only() -
     store = MemoryStore()
     owner, other = (SharedParking(store, name, 60) for name in ("aaaaaaaa", "bbbbbbbb"))
     token = owner.new_token()
-    await owner.keep(token, "its session", "chain_1", {})
+    await owner.keep(token, "its session", "chain_1", {}, "rev1")
     assert await other.take(token, "another session") is None
     found = await other.take(token, "its session")
     assert found is not None
-    assert found.chain == "chain_1"
+    assert (found.chain, found.revision) == ("chain_1", "rev1")
     assert await other.take(token, "its session") is None

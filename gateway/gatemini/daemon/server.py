@@ -40,6 +40,8 @@ from gatemini.proxy.places import STARTED, PlaceRefused
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
+TURN_AWAY_SECONDS = 4.0
+"""How long clients that cannot be served may take to say who they are; a command waits 10 s for its answer."""
 STOP_SECONDS = 5.0
 """How long connections that are cut off may take to end."""
 LOG_BYTES = 4 << 20
@@ -246,7 +248,7 @@ class Daemon:
         """Answer commands, and give clients the reason, where no descriptor is left to serve them."""
         self._spare.release()
         try:
-            with anyio.move_on_after(TICK_SECONDS):
+            with anyio.move_on_after(TURN_AWAY_SECONDS):
                 async with anyio.create_task_group() as tasks:
                     with suppress(OSError):
                         for _ in range(SPARE // 2):

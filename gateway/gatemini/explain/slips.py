@@ -123,7 +123,7 @@ def _joined(code: str, text: str) -> Iterator[str]:
     """`rows.reduce((sum, r) => sum + r[5], 0)` over text, where that shows in the value."""
     found = _SUM.search(code)
     named = _NAMED.search(code, max(0, found.start() - NEAR), found.start()) if found else None
-    joined = rf"0-?\d|.*\"{re.escape(named[1])}\":\"0-?\d" if named else r"0-?\d"
+    joined = rf"0-?\d|.*\"{re.escape(named[1])}\":\"0-?\d" if named else r"\"?0-?\d"
     if found is not None and re.match(joined, text[:MOST_VALUE], re.DOTALL):
         line = place(code, found.start())[0]
         yield f"{found[2]} (line {line}) is text, which + joins to the 0: write Number({found[2]})"

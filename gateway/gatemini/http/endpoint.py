@@ -77,7 +77,10 @@ class Endpoint:
         self._shared = self._routing = None
         if replicas is not None:
             replicas.connect(manager, sessions, self.serve_forwarded)
-            self._shared, self._routing = replicas.sessions, Routing(replicas.claims, replicas.relay)
+            self._shared, self._routing = (
+                replicas.sessions,
+                Routing(replicas.claims, replicas.relay, replicas.home),
+            )
         self._stateless = config.sessions.mode == "stateless"
         self._retries = Retries()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -102,14 +105,17 @@ class Endpoint:
         for each in list(self.open):
             each.stop()
 
-    async def end_invalid(self) -> None:
+    async def renew_logins(self) -> None:
+        """Ask the issuer again about the tokens of what is open or parked; `end_invalid` ends what it has ended."""
+        parked = [stay.login for stay in self._parking.parked() if isinstance(stay.login, Login)]
+        await self._logins.renew([*(each.login for each in self.open), *parked])
+
+    def end_invalid(self) -> None:
         """End requests and streams of logins that do not hold any more: a token was revoked or has expired.
 
         A parked chain makes no call until its client answers with a login that holds.
         """
         parked = [(stay, stay.login) for stay in self._parking.parked()]
-        waiting = [login for _, login in parked if isinstance(login, Login)]
-        await self._logins.renew([*(each.login for each in self.open), *waiting])
         ended: dict[object, Login] = {}
         for each in [each for each in self.open if not self._logins.holds(each.login)]:
             each.stop()
@@ -132,7 +138,7 @@ class Endpoint:
         headers = Headers(scope=scope)
         login = Login.of_forwarded(request.principal)
         envelope, modern = read_envelope(request.body), self._is_modern(headers)
-        call = Call(scope, headers, login, request.body, envelope, modern, forwarded=True)
+        call = Call(scope, headers, login, request.body, envelope, modern, True, request.begins)
         await self._with_refusals(self._serve(call, receive, send), send)
 
     async def _with_refusals(self, serving: Coroutine[Any, Any, None], send: Send) -> None:
@@ -216,7 +222,7 @@ class Endpoint:
         key = self._retries.key(session, call.envelope, call.body)
         exchange = await self._retries.join(key)
         if exchange is None:
-            if call.forwarded and not call.envelope.continues:
+            if call.forwarded and not (call.envelope.continues or call.begins):
                 raise NotInProgress
             assert self._tasks is not None  # noqa: S101 - `run` is entered before anything is served
             body = self._retries.resumed(key, call.body)

@@ -66,6 +66,8 @@ class Call:
     """Whether it needs no handshake: it is of 2026-07-28, or sessions of the handshake eras are not kept."""
     forwarded: bool = False
     """Whether another replica received it from its client."""
+    begins: bool = False
+    """Whether it was forwarded because this replica has the processes of its session."""
     short: bool = False
     """Whether it is answered without the SDK."""
 

@@ -161,6 +161,7 @@ class HttpServer:
             if self.replicas is not None:
                 await tasks.start(self.replicas.run)
             tasks.start_soon(self._tick)
+            tasks.start_soon(self._renew_logins)
             if self.revocations is not None:
                 tasks.start_soon(self.revocations.run)
             tasks.start_soon(self._serve)
@@ -174,10 +175,10 @@ class HttpServer:
             with anyio.move_on_after(2 * STOP_SECONDS):
                 await self._ended.wait()
             await self.sessions.close()
-            await self.logins.close()
             if self.replicas is not None:
                 await self.replicas.leave()
             tasks.cancel_scope.cancel()
+        await self.logins.close()  # no task asks an issuer any more, so no connection is left open
 
     async def _serve(self) -> None:
         try:
@@ -206,12 +207,18 @@ class HttpServer:
                 )
             if self.revocations is not None:
                 await self.revocations.share(self.logins.revoked())
-            await self.endpoint.end_invalid()
+            self.endpoint.end_invalid()
             idle = self.sessions.sweep()
             if self.replicas is not None:
                 await self.replicas.drop_copies(idle)
             if self.tls is not None:
                 self.tls.renew()
+
+    async def _renew_logins(self) -> None:
+        """Ask about open logins apart from `_tick`: a slow issuer delays nothing of what this process knows."""
+        while True:
+            await anyio.sleep(TICK_SECONDS)
+            await self.endpoint.renew_logins()
 
     def _login_refused(self, address: str, reason: str) -> None:
         door = self.app.chain.door

@@ -6,7 +6,6 @@ has its steps in the order in which they apply, each of which is in a folder or 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,8 +33,6 @@ from gatemini.policy.rules.rules import NOTHING_KNOWN, Rules
 from gatemini.policy.visibility import Listing, Listings, reading_of
 from gatemini.registry import Registry
 from gatemini.state.memory import MemoryStore
-
-logger = logging.getLogger(__name__)
 
 REGISTERING = "register_manual"
 """The tool as which records and refusals name the registration of a backend."""
@@ -157,7 +154,7 @@ class Door:
         if decision.action == "deny":
             raise self._refused(facts, decision)
         if self.flow.config.flow == "warn":
-            decision = self._warned(facts, decision)
+            decision = self.flow.warned(facts, decision)
         await self._limit(facts)
         # The policy may have changed meanwhile: then the call is judged again before it is sent.
         admission = Admission(self, facts, revision=revision, grounds=decision.grounds)
@@ -227,7 +224,7 @@ class Door:
         if objection.action == "deny":
             raise self._refused(facts, objection)
         if objection.action == "allow":
-            self._warned(facts, objection)
+            self.flow.warned(facts, objection)
             return ()
         return self.flow.held(session).sentences()
 
@@ -341,14 +338,6 @@ class Door:
             refusal = decision if decision.action == "deny" else None
         if refusal is not None:
             raise self._refused(facts, refusal)
-
-    def _warned(self, facts: CallFacts, decision: Decision) -> Decision:
-        """Return the decision with the guard's objection, with which `policy.flow: warn` lets the call pass."""
-        objection = self.flow.objection(facts)
-        if objection is None:
-            return decision
-        logger.warning("%s: %s (policy.flow: warn)", facts.qualified, objection.reason)
-        return replace(decision, rule=f"{decision.rule}, {objection.rule}", reason=objection.reason)
 
     def _refused(self, facts: CallFacts, decision: Decision) -> PolicyDenied:
         """Record a refusal and return its error."""

@@ -105,6 +105,8 @@ async def _taken_over(
             message="the chain of this requestState is no longer waiting: it continued, was cancelled or timed out",
         )
     known = [(parked.questions[key], given) for key, given in answers.items() if key in parked.questions]
+    if parked.revision != surface.policy_revision:  # the user has answered about another policy
+        known = []
     again = {**arguments, "code": f"// @resume {parked.chain}\n{arguments['code']}"}
     asks = _asks_by_parking(surface, can, version, known)
     return await _round(
@@ -168,7 +170,8 @@ async def _round(
     requests = {key: {"method": q.method, "params": q.params} for key, q in questions.items()}
     token = surface.parking.park(stay)
     if surface.parking.shared is not None:
-        await surface.parking.shared.keep(token, stay.session, stay.chain, requests)
+        revision = surface.policy_revision
+        await surface.parking.shared.keep(token, stay.session, stay.chain, requests, revision)
     return types.InputRequiredResult.model_validate(
         {"inputRequests": requests, "requestState": token, "resultType": "input_required"}
     )

@@ -132,6 +132,12 @@ class Surface:
         self.session.log_level = level
         self._manager.set_log_level(self._clients.least_level(self.session.id, level))
 
+    @property
+    def policy_revision(self) -> str:
+        """The revision of the policy in force, "" for none."""
+        door = self._tools.chain.door
+        return "" if door is None else door.revision
+
     def hides(self, backend: str | None) -> bool:
         """Whether the client sees no changes of this backend: another session has registered it, or it cannot reach it."""
         if backend is None:

@@ -3,7 +3,6 @@
 TYPE_CHECKING = False  # `typing` itself is not imported
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 WHOLE_BYTES = 128 * 1024
 """Longer lines are read at their two ends only."""
@@ -30,7 +29,7 @@ class _Rules:
 try:
     import _json
 
-    _scan: "Callable[[str, int], tuple[Any, int]]" = _json.make_scanner(_Rules)  # type: ignore[arg-type]
+    _scan: "Callable[[str, int], tuple[object, int]]" = _json.make_scanner(_Rules)  # type: ignore[arg-type]
     _ascii, _none = _json.encode_basestring_ascii, None
     _chunks = _json.make_encoder(_none, _none, _ascii, _none, ":", ",", False, False, True)  # type: ignore[arg-type]
 except ImportError:  # an interpreter without the C parts
@@ -91,7 +90,7 @@ def _outline(text: str) -> Message:
         while True:
             key, at = _scan(text, _skip(text, at))
             at = _skip(text, at)
-            if text[at] != ":":
+            if text[at] != ":" or not isinstance(key, str):
                 break
             if "id" in found and (key in ("result", "error") or (key == "params" and "method" in found)):
                 break

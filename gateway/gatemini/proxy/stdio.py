@@ -243,7 +243,7 @@ class Proxy(Wire):
         base = self.base
         for ident, one in list(self.open.items()):
             if one.end <= base and one.method not in REPEATED:
-                self.lose(ident, sent=True)
+                self.lose(ident, sent=greeted)  # a daemon greets before it reads any request
         for ident in self.questions:
             params = {"requestId": ident, "reason": "the gateway's daemon has ended"}
             self.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})

@@ -95,6 +95,20 @@ def test_a_long_argument_pushes_no_other_out_of_sight(long: Any) -> None:
     assert len(text) < 2 * SHOWN_CHARS
 
 
+def test_several_long_arguments_share_the_room() -> None:
+    arguments = {name: f"{name}-begins {'x' * 100_000}" for name in ("body", "subject", "signature")}
+    text, complete = description(approval(arguments))
+    assert not complete
+    assert all(f"{name}-begins" in text for name in arguments)
+    assert len(text) < 1.5 * SHOWN_CHARS
+
+
+def test_questions_that_differ_only_in_what_is_not_shown_differ() -> None:
+    """The answer to one of them may be given again for the same question, where a replica goes on with a chain."""
+    one, other = (description(approval({"body": "x" * 100_000 + end}))[0] for end in "ab")
+    assert one != other
+
+
 def test_thousands_of_arguments_are_counted() -> None:
     text, complete = description(approval({f"name{n}": "x" * 50 for n in range(5000)}))
     assert not complete

@@ -125,10 +125,10 @@ def _assigned(name: str, call: re.Match[str], code: str, context: HintContext) -
 
 
 def awaited(expression: str, context: HintContext) -> Found | None:
-    """The text that `await backend.tool(…)` gives, as `answer`."""
+    """The text, or the object, that `await backend.tool(…)` gives, as `answer`."""
     call = re.match(_CALL, f"={expression}")
     value = _result(call.groups(), context) if call else None
-    return Found("answer", value) if isinstance(value, str) else None
+    return Found("answer", value) if isinstance(value, str | dict) else None
 
 
 def _closing(code: str, opening: int) -> int:

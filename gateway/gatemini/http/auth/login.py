@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import anyio
 from cachetools import LRUCache
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 OWN_ISSUER = "gatemini"
 """The issuer of tokens in the token file."""
+MOST_AT_ONCE = 20
+"""Introspections of open requests that run at the same time."""
 NEVER = float("inf")
 LAST_SECOND = 2**53
 """The latest end of a token, in seconds since the epoch; a later one would be no float."""
@@ -229,13 +232,20 @@ class Logins:
         found = [login.found for login in logins if login.found is not None]
         tokens = {each.introspected for each in found if each.introspected is not None}
         self._ended &= tokens
-        for token in tokens:
+        introspection, limit = self._introspection, anyio.Semaphore(MOST_AT_ONCE)
+
+        async def ask(token: str) -> None:
             try:
-                if self._introspection is None:
+                if introspection is None:
                     raise TokenRefused("introspection is not configured any more")
-                await self._introspection.claims(token)
+                async with limit:
+                    await introspection.claims(token)
             except TokenRefused:
                 self._ended.add(token)
+
+        async with anyio.create_task_group() as tasks:
+            for token in tokens:
+                tasks.start_soon(ask, token)
 
     def holds(self, login: Login) -> bool:
         """Whether a login is still valid as it was: not revoked, not expired, with the same grant."""

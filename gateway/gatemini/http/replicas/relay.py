@@ -35,6 +35,8 @@ class Forwarded(msgspec.Struct, array_like=True):
     method: str
     headers: list[tuple[bytes, bytes]]
     body: bytes
+    begins: bool = False
+    """Whether the other replica is to run it, and not only to answer what continues something in progress there."""
 
 
 class Piece(msgspec.Struct, array_like=True):

@@ -10,6 +10,7 @@ import anyio.abc
 
 from gatemini.chain.replay.shared_journals import SessionSharedJournals, SharedJournals
 from gatemini.http.replicas.claims import Claims
+from gatemini.http.replicas.homes import Homes
 from gatemini.http.replicas.peers import Peers
 from gatemini.http.replicas.relay import Relay, Serve
 from gatemini.http.replicas.session_ids import SessionIds, new_replica
@@ -38,6 +39,7 @@ class Replicas:
         self._app = app
         self.peers = Peers(app.state, self.name)
         self.claims = Claims(app.state, self.name)
+        self._homes = Homes(app.state, self.name, self.peers.alive, app.loaded.config.http.sessions.idle)
         self._journals = SharedJournals(app.state, self.name, self.peers.alive)
         self.console = SharedConsole(app.state, self.name, app.approvals, app.chain.redactor)
         self.sessions: SharedSessions | None = None
@@ -52,6 +54,17 @@ class Replicas:
         if config.mode == "adopt":
             ids = SessionIds(self.name, keys)
             self.sessions = SharedSessions(self._app.state, ids, self.name, manager, sessions, config.idle)
+
+    async def home(self, session: HttpSession) -> str | None:
+        """Return the other replica that has to run the chains of a session, since it has the processes of that.
+
+        None where this one may run them. Raises StateUnavailable.
+        """
+        backends = self._app.loaded.config.backends.values()
+        if all(each.instance_mode == "shared" for each in backends):
+            return None
+        home = await self._homes.of(session.session.id)
+        return None if home == self.name else home
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Receive and apply what other replicas send and publish, until cancelled."""

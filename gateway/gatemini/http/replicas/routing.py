@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 
 import anyio
 from starlette.types import Message, Receive, Send
@@ -27,9 +28,13 @@ KEPT_HEADERS = frozenset({b"accept", b"content-type", b"last-event-id"})
 class Routing:
     """The routes of one replica's requests."""
 
-    def __init__(self, claims: Claims, relay: Relay) -> None:
+    def __init__(
+        self, claims: Claims, relay: Relay, home: Callable[[HttpSession], Awaitable[str | None]]
+    ) -> None:
+        """`home` returns the replica that has to run the chains of a session; None where this one may."""
         self._claims = claims
         self._relay = relay
+        self._home = home
 
     async def forward_answer(self, call: Call, send: Send) -> bool:
         """Forward a client's answer to a question of another replica to that one; False for every other message.
@@ -49,13 +54,17 @@ class Routing:
         send: Send,
     ) -> Receive | None:
         """Return the request for this replica to serve; None where another one has answered it. Raises OwnerLost."""
-        if call.forwarded:
+        if call.forwarded and not call.begins:
             return receive
         exchange.elsewhere = True
         try:
             if await self.forward_answer(call, send):
                 return None
-            if key is None or call.envelope.method != "tools/call":
+            if call.envelope.method != "tools/call":
+                return receive
+            if not call.begins and await self._forward_home(call, session, send):
+                return None
+            if key is None:
                 return receive
             return await self._claimed(call, session, exchange, key, receive, send)
         except StateUnavailable as error:
@@ -63,6 +72,15 @@ class Routing:
             return receive
         finally:
             exchange.elsewhere = False
+
+    async def _forward_home(self, call: Call, session: HttpSession, send: Send) -> bool:
+        """Forward a call to the replica that has the processes of its session; False where that is this one."""
+        tried = None
+        while (home := await self._home(session)) not in (None, tried):
+            if await self._relay.forward(home, _forwarded(call, begins=True), send):
+                return True
+            tried = home
+        return False
 
     async def _claimed(
         self, call: Call, session: HttpSession, exchange: Exchange, key: Key, receive: Receive, send: Send
@@ -96,13 +114,13 @@ async def _has_journal(session: HttpSession, chain: str) -> bool:
     return chain in journals.kept
 
 
-def _forwarded(call: Call) -> Forwarded:
+def _forwarded(call: Call, *, begins: bool = False) -> Forwarded:
     headers = [
         (name, value)
         for name, value in call.scope["headers"]
         if name in KEPT_HEADERS or name.startswith(b"mcp-")
     ]
-    return Forwarded(call.login.principal, call.scope["method"], headers, call.body)
+    return Forwarded(call.login.principal, call.scope["method"], headers, call.body, begins)
 
 
 def _with_body(receive: Receive, body: bytes) -> Receive:

@@ -6,8 +6,9 @@ Only labels count: after `untrusted`, every call that can send or change somethi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gatemini.config.model.flow import LABELS, Label
 from gatemini.config.model.policy import Action, PolicyConfig
@@ -18,6 +19,8 @@ from gatemini.policy.facts import CallFacts
 from gatemini.policy.flow.labels import WORDS, Held
 from gatemini.policy.rules.globs import Match, compile_globs, tool_names
 from gatemini.policy.rules.hints import UNKNOWN, HintRules
+
+logger = logging.getLogger(__name__)
 
 RULE = "policy.flow"
 _ACTIONS: Mapping[str, Action] = {"warn": "allow", "ask": "ask", "deny": "deny"}
@@ -112,6 +115,14 @@ class FlowGuard:
         read = " and ".join(f"{WORDS[label]} ({held.reads(label)})" for label in against)
         reason = f"{does}, and this session has read {read}"
         return Decision(_ACTIONS[self.config.flow], RULE, reason, labels=tuple(against))
+
+    def warned(self, facts: CallFacts, decision: Decision) -> Decision:
+        """Return the decision with the objection, with which `policy.flow: warn` lets the call pass."""
+        objection = self.objection(facts)
+        if objection is None:
+            return decision
+        logger.warning("%s: %s (policy.flow: warn)", facts.qualified, objection.reason)
+        return replace(decision, rule=f"{decision.rule}, {objection.rule}", reason=objection.reason)
 
     def settle(self, facts: CallFacts) -> tuple[Label, ...]:
         """Add the labels of an admitted call's result, however it ended: the text of an error is content too."""

@@ -18,11 +18,15 @@ from gatemini.state.store import StateStore
 
 
 class Parked(msgspec.Struct, array_like=True):
-    """A parked chain: the session it belongs to, its id, and the requests that its client was sent, by their key."""
+    """A parked chain: the session it belongs to, its id, and the requests that its client was sent, by their key.
+
+    `revision` is that of the policy under which they were asked.
+    """
 
     session: str
     chain: str
     questions: dict[str, Any]
+    revision: str
 
 
 class DirectedCodec:
@@ -54,9 +58,11 @@ class SharedParking:
         """Return an id for a request to a client, by which its answer finds the way back."""
         return f"{self._replica}-{secrets.token_hex(4)}"
 
-    async def keep(self, token: str, session: str, chain: str, questions: Mapping[str, Json]) -> None:
+    async def keep(
+        self, token: str, session: str, chain: str, questions: Mapping[str, Json], revision: str
+    ) -> None:
         """Let others go on with a chain if this replica is gone when its client answers."""
-        parked = msgspec.msgpack.encode(Parked(session, chain, dict(questions)))
+        parked = msgspec.msgpack.encode(Parked(session, chain, dict(questions), revision))
         await self._store.put(_key(token), parked, self._ttl)
 
     async def forget(self, token: str) -> None:

@@ -83,12 +83,7 @@ class Admission:
     async def admit(self, config: BackendConfig, caller: Caller, read: Sequence[str] = ()) -> None:
         """Raise RegistrationRefused unless the policy allows the backend and the user agrees, for `ask` and after `read`."""
         kind = "http" if config.url is not None else "cli" if config.transport == "cli-adapter" else "stdio"
-        mode = self._mode(kind)
-        if config.url is not None:
-            await self._checked(httpx2.URL(config.url).host.lower())
-        else:
-            self._check_commands(config, mode)
-        if mode == "ask" or read:
+        if await self._permitted_mode(config, kind) == "ask" or read:
             if masked := masked_words(config, self.redactor):
                 raise RegistrationRefused(
                     f"{', '.join(masked)}: holds a value of a configured secret, which the question to a person "
@@ -96,6 +91,16 @@ class Admission:
                     hint="leave the value out, or add the backend to the configuration",
                 )
             await self._ask(kind, question(config, read), caller)
+            await self._permitted_mode(config, kind)  # the policy may have changed meanwhile
+
+    async def _permitted_mode(self, config: BackendConfig, kind: str) -> str:
+        """Return `allow` or `ask`; raise RegistrationRefused for a backend that the policy allows to nobody."""
+        mode = self._mode(kind)
+        if config.url is not None:
+            await self._checked(httpx2.URL(config.url).host.lower())
+        else:
+            self._check_commands(config, mode)
+        return mode
 
     def _mode(self, kind: str) -> str:
         """Return `allow` or `ask`; raise RegistrationRefused for `deny`."""
