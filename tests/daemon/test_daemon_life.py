@@ -74,7 +74,7 @@ def test_without_a_descriptor_left_clients_are_served_and_others_get_the_reason(
     until(refused, "one is refused with the reason")
     assert client.value(client.call("ledger.look")) == "xx"
     note = "note: no new clients: Too many open files"
-    until(lambda: note in home.run("status", "-c", str(home.config)).stdout, "status says so")
+    until(lambda: note in home.command("status", "-c", str(home.config)).stdout, "status says so")
     resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
     later = home.client()
     later.greet()
@@ -93,7 +93,7 @@ def test_with_a_full_disk_calls_are_answered_and_status_says_so(home: Home) -> N
     assert client.value(client.chain("return await ledger.look({})")) == "xx"
     trouble = until(lambda: home.serving()["trouble"], "the trouble is named")
     assert "chains cannot be resumed after a crash" in trouble[0]
-    assert f"note: {trouble[0]}" in home.run("status", "-c", str(home.config)).stdout
+    assert f"note: {trouble[0]}" in home.command("status", "-c", str(home.config)).stdout
     later = home.client(modern=True)
     later.greet()
     assert later.value(later.call("ledger.look")) == "xx"
@@ -116,7 +116,7 @@ def test_what_was_deleted_under_a_daemon_is_there_again_within_5_seconds(home: H
     until(lambda: Path(home.place.sock).exists(), "it is bound again", 5)
     assert home.serving()["pid"] == pid
     assert client.value(client.call("ledger.look")) == "xx"
-    assert home.run("stop", "-c", str(home.config)).returncode == 0
+    assert home.command("stop", "-c", str(home.config)).returncode == 0
 
 
 def test_a_restart_waits_for_open_calls_and_with_now_it_does_not(home: Home) -> None:
@@ -158,7 +158,7 @@ def test_a_busy_daemon_of_an_earlier_version_serves_on_and_status_names_both(hom
     assert (status["pid"], status["version"], status["installed"]) == (pid, __version__, newer)
     assert (
         f"version {__version__} (installed: {newer}, used after a restart)"
-        in home.run("status", "-c", str(home.config)).stdout
+        in home.command("status", "-c", str(home.config)).stdout
     )
     assert busy.value(ident) == "xx"
     until(lambda: home.serving()["version"] == newer, "it is replaced when it is idle")

@@ -116,7 +116,7 @@ def test_a_daemon_is_detached_and_gets_only_the_variables_that_every_child_gets(
     assert home.serving()["variables_differ"] == ["NAMED_TOKEN"]
     assert (
         "other values came with later clients: NAMED_TOKEN"
-        in home.run("status", "-c", str(home.config)).stdout
+        in home.command("status", "-c", str(home.config)).stdout
     )
 
 

@@ -155,7 +155,7 @@ def test_a_daemon_that_does_not_listen_in_time_is_not_waited_for(home: Home) -> 
     first.greet()
     until(lambda: '"start_timeout":1.0' in _text(home.place.hello), "the daemon leaves its limit")
     first.close()
-    assert home.run("stop", "-c", str(home.config)).returncode == 0
+    assert home.command("stop", "-c", str(home.config)).returncode == 0
     lock = take_lock(home.place.lock)
     assert lock is not None
     client = home.client()

@@ -76,6 +76,13 @@ def server(home: Home, *words: str) -> Iterator[Process]:
         assert process.wait(60) == 0
 
 
+def refusal(home: Home, *words: str) -> str:
+    """Why it does not start with these words, in this process."""
+    found = home.command("serve", "--http", *words, "-c", str(home.config))
+    assert found.returncode == 1, found.stderr
+    return found.stderr
+
+
 def refused(home: Home, *words: str) -> str:
     found = home.run("serve", "--http", *words, "-c", str(home.config))
     assert found.returncode == 1, found.stderr
@@ -91,9 +98,9 @@ def test_beyond_loopback_it_starts_only_with_authentication_a_url_and_encryption
     told = refused(home)
     assert "http.auth, http.public_url, http.tls or http.trusted_proxies" in told
     home.write_config(http=BEYOND)
-    assert "missing: http.auth\n" in refused(home, "0.0.0.0:0")
-    assert "missing: http.auth\n" in refused(home, "[::]:0")
-    assert "found 127.0.0.1, allowed is HOST:PORT" in refused(home, "127.0.0.1")
+    assert "missing: http.auth\n" in refusal(home, "0.0.0.0:0")
+    assert "missing: http.auth\n" in refusal(home, "[::]:0")
+    assert "found 127.0.0.1, allowed is HOST:PORT" in refusal(home, "127.0.0.1")
 
 
 def test_a_wrong_key_of_the_section_stops_the_start(home: Home) -> None:
