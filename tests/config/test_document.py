@@ -46,7 +46,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
         ("a.json", '{"a": 1} x', "Extra data, found 'x'"),
         ("a.json", '{"a": "C:\\x.exe"}', "Invalid \\escape"),
         ("a.json", '{"a": /* ', "a comment that is never closed"),
-        ("a.json", "[" * 5000, "nested too deeply"),
+        ("a.json", "[" * 200_000, "nested too deeply"),
         ("a.toml", "a = [1\n", "is not valid TOML"),
     ],
 )

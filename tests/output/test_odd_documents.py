@@ -80,7 +80,7 @@ def test_one_odd_row_does_not_change_how_the_others_are_shown(
 
 
 def test_a_document_nested_deeper_than_parsers_go_is_cut_as_text_and_kept_whole(store: ResultStore) -> None:
-    text = '{"a":' * 5000 + "1" + "}" * 5000
+    text = '{"a":' * 100_000 + "1" + "}" * 100_000
     answer = reduced(text, store, max_chars=1000)
     assert answer.text.startswith('{"a":{"a":')
     assert "truncated" in answer.text
