@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import secrets
 import shlex
+import time
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
+import httpx2
+import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -22,7 +25,7 @@ from fixtures.running import client_of, until
 from gatemini.backends.oauth import device, discovery
 from gatemini.backends.oauth.browser import Callback, callback
 from gatemini.backends.oauth.clients import proof
-from gatemini.backends.oauth.discovery import Challenge, discover
+from gatemini.backends.oauth.discovery import Challenge, challenge_of, discover
 from gatemini.backends.oauth.login_record import Client, Kept, Login
 from gatemini.backends.oauth.logins import Logins
 from gatemini.backends.oauth.requests import IssuerUnreachable, OAuthError, checked, refused
@@ -165,6 +168,18 @@ def test_a_token_that_no_request_can_carry_is_an_error_of_the_login(said: dict[s
     assert len(str(found.value)) < 200
 
 
+def test_a_token_whose_issuer_is_no_url_names_no_user() -> None:
+    odd = jwt.encode({"iss": "http://[", "sub": "ann"}, "k" * 32, "HS256")
+    assert LOGIN.with_tokens({"access_token": "t", "id_token": odd}, 1e9, None).subject is None
+
+
+def test_a_long_challenge_takes_no_time() -> None:
+    response = httpx2.Response(401, headers={"www-authenticate": "a" * 100_000 + ' scope="read"'})
+    began = time.process_time()
+    assert challenge_of(response) == Challenge(scope="read")
+    assert time.process_time() - began < 5
+
+
 def test_scopes_of_an_issuer_that_are_none_are_shown_to_nobody() -> None:
     login = LOGIN.with_tokens({"access_token": "t", "scope": 'a \x1b[2J b\x9b c"d ' + "e" * 300}, 1e9, None)
     assert login.scope == "a"
@@ -262,6 +277,22 @@ async def test_a_cancelled_renewal_gives_up_its_turn() -> None:
             scope.cancel()
             await anyio.lowlevel.checkpoint()
     assert await store.lease(f"login:turn:{WEB}", "another", 1.0)
+
+
+async def test_a_turn_that_is_taken_by_a_cancelled_caller_is_given_up() -> None:
+    class Distant(MemoryStore):
+        async def lease(self, key: str, owner: str, ttl: float) -> bool:
+            taken = await super().lease(key, owner, ttl)
+            scope.cancel()  # the server has given the lease, and its answer is on the way
+            await anyio.lowlevel.checkpoint()
+            return taken
+
+    store = Distant()
+    with anyio.CancelScope() as scope:
+        async with StoreVault(store).turn(WEB):
+            pass
+    assert scope.cancelled_caught
+    assert await MemoryStore.lease(store, f"login:turn:{WEB}", "another", 1.0)
 
 
 async def test_a_server_that_names_another_issuer_than_before_gets_no_secret_of_an_unattended_client(

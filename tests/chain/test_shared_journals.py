@@ -146,3 +146,36 @@ async def test_a_journal_that_makes_room_for_later_ones_is_deleted_unless_anothe
             while await cluster.store.entries(f"journal:s:{ended[0]}"):  # noqa: ASYNC110 - there is no event
                 await anyio.sleep(0.001)
         assert await cluster.store.entries(f"journal:s:{ended[1]}")
+
+
+async def test_a_replica_that_another_has_overtaken_deletes_nothing_of_what_that_one_wrote() -> None:
+    cluster = Cluster()
+    async with cluster.session("a") as first, cluster.session("b") as second:
+        journal = first.begin("code")
+        await journal.trace.flush(sure=True)
+        cluster.dead.add("a")
+        await second.reach(journal.id)
+        taken = second.resume(journal.id, "code")
+        second.end(taken, interrupted="was cancelled")
+        await taken.trace.flush(sure=True)
+        journal.trace.deliver([])
+        with pytest.raises(ResumeRefused):
+            await journal.trace.flush(sure=True)
+        assert journal.trace.file is not None
+        await journal.trace.file.remove()  # type: ignore[attr-defined]
+        async with cluster.session("c") as third:
+            await third.reach(journal.id)
+            assert journal.id in third.kept
+
+
+async def test_a_journal_without_its_beginning_is_a_refusal_that_says_so() -> None:
+    cluster = Cluster()
+    async with cluster.session("a") as first, cluster.session("b") as second:
+        journal = first.begin("code")
+        await journal.trace.flush(sure=True)
+        await cluster.store.delete(f"journal:s:{journal.id}")  # as where the server of the store starts empty
+        journal.trace.deliver([])
+        await journal.trace.flush(sure=True)
+        cluster.dead.add("a")
+        with pytest.raises(ResumeRefused, match="has lost its beginning"):
+            await second.reach(journal.id)

@@ -357,3 +357,22 @@ async def test_a_call_that_one_budget_refuses_spends_nothing_of_the_others(
     assert [await admits(at, call(grant, read=False)) for at in (one, two, one, two)] == [False] * 4
     assert [await admits(at, call(grant)) for at in (one, two, one)] == [True, True, False]
     assert [await admits(at, call(principal="q")) for at in (one, two)] == [True, False]
+
+
+async def test_the_counts_of_a_session_are_renewed_by_the_next_call_where_the_store_was_away() -> None:
+    class Store(MemoryStore):
+        shared = True
+        renewals = 0
+
+        async def renew(self, ttl: float, *keys: str) -> None:
+            self.renewals += 1
+            if self.renewals == 1:
+                raise StateUnavailable("away")
+
+    store = Store()
+    at = door(store, budgets={"calls_per_session": 9})
+    with pytest.raises(CallUnchecked):
+        await at.admit(call(), Reach())
+    await at.admit(call(), Reach())
+    await at.admit(call(), Reach())
+    assert store.renewals == 2

@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
 from fixtures.redis_server import RedisServer, redis_server
 from gatemini.errors import StateUnavailable
-from gatemini.state.redis_commands import OPERATION_SECONDS
+from gatemini.state.redis_commands import OPERATION_SECONDS, Commands
 
 __all__ = ["redis_server"]
 pytestmark = pytest.mark.anyio
@@ -132,3 +133,45 @@ async def test_an_operation_that_is_cancelled_leaves_no_answer_to_the_next(redis
                 await store.get(f"session:{number}")
             following = (number + 1) % 50
             assert await store.get(f"session:{following}") == [str(following).encode()]
+
+
+async def test_an_answer_without_a_command_ends_the_connection_and_not_the_gateway() -> None:
+    connections: list[Odd] = []
+
+    class Odd:
+        """A connection that answers each command, the first one also once before its first command."""
+
+        def __init__(self) -> None:
+            self.answers = ["PONG"] if connections else ["PONG", "unasked"]
+            self.more = anyio.Event()
+            connections.append(self)
+
+        def pack_command(self, *words: object) -> list[object]:
+            return [words]
+
+        async def send_command(self, *words: object) -> None:
+            await anyio.lowlevel.checkpoint()
+
+        async def send_packed_command(self, packed: list[object], check_health: bool) -> None:
+            self.answers += ["sent"] * len(packed)
+            self.more.set()
+
+        async def read_response(self, disable_decoding: bool = False) -> str:
+            if not self.answers:
+                self.more = anyio.Event()
+                await self.more.wait()
+            return self.answers.pop(0)
+
+        async def disconnect(self, nowait: bool = False) -> None:
+            pass
+
+    class Pool:
+        def make_connection(self) -> Odd:
+            return Odd()
+
+    commands = Commands(Pool())  # type: ignore[arg-type]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(commands.run)
+        assert await commands.call("GET", "x") == "sent"
+        tasks.cancel_scope.cancel()
+    assert len(connections) == 2

@@ -119,3 +119,28 @@ async def test_labels_of_a_session_that_goes_on_calling_are_never_lost() -> None
     other, its = replica()
     await its.learn()
     assert other.reads("private") == "mail.read"
+
+
+async def test_labels_are_renewed_by_the_next_call_where_the_store_was_away() -> None:
+    class Store(MemoryStore):
+        away = False
+
+        async def renew(self, ttl: float, *keys: str) -> None:
+            if self.away:
+                raise StateUnavailable("away")
+            await super().renew(ttl, *keys)
+
+    now = 0.0
+    store = Store(lambda: now)
+    held = Held()
+    labels = SessionLabels(store, "s", held, lambda: True, idle=48 * 3600.0, clock=lambda: now)
+    held.add(("private",), "mail.read")
+    await labels.flush()
+    await labels.learn()
+    now, store.away = 3700.0, True
+    with pytest.raises(StateUnavailable):
+        await labels.learn()
+    now, store.away = 7200.0, False
+    await labels.learn()
+    now += 48 * 3600.0
+    assert await store.members("reads:s")

@@ -21,10 +21,13 @@ from gatemini.state.scripts import Script
 OPERATION_SECONDS = 2.0
 """How long one command may take, with the wait for a connection."""
 RECONNECT_SECONDS = 0.05
+"""Between a connection that broke and the next attempt."""
 FAILED = (RedisError, OSError, TimeoutError)
 
 
 class _Command:
+    """One command and its answer; `again`: whether it may be sent a second time."""
+
     __slots__ = ("again", "answer", "words")
 
     def __init__(self, words: tuple[Any, ...], again: bool) -> None:
@@ -116,13 +119,17 @@ class Commands:
 
     async def _receive(self, connection: AbstractConnection) -> None:
         while True:
+            answer: Any
             try:
                 answer = await connection.read_response(disable_decoding=True)
             except ResponseError as error:
-                self._sent.popleft().fail(error)
-                continue
+                answer = error
+            if not self._sent:  # then no answer could be assigned to its command any more
+                raise Disconnected("the server has answered without a command")
             command = self._sent.popleft()
-            if not command.answer.done():
+            if isinstance(answer, ResponseError):
+                command.fail(answer)
+            elif not command.answer.done():
                 command.answer.set_result(answer)
 
     def _requeue(self) -> None:

@@ -35,7 +35,7 @@ class SessionLabels:
         idle: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`idle`: for how many seconds the session may make no call."""
+        """`idle`: seconds without a request after which the session ends."""
         self._store = store
         self._key = f"reads:{session}"
         self._reads = reads
@@ -60,8 +60,8 @@ class SessionLabels:
             return
         found = await self._store.members(self._key)
         if found and self._clock() - self._renewed > RENEW_SECONDS:
-            self._renewed = self._clock()
             await self._store.renew(self._ttl, self._key)
+            self._renewed = self._clock()
         if new := found - self._shared:
             plain: dict[str, list[str]] = {}
             for label, _, tool in (member.partition("\0") for member in sorted(new)):

@@ -121,10 +121,11 @@ def _subject(answer: dict[str, Any], issuer: str) -> str | None:
     for name in ("id_token", "access_token"):
         try:
             claims = jwt.decode(answer.get(name, ""), options={"verify_signature": False})
-        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+            named, subject = claims.get("iss"), claims.get("sub")
+            ours = isinstance(named, str) and issuers_match(named, issuer)
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):  # no JWT, or its `iss` is no URL
             continue
-        named, subject = claims.get("iss"), claims.get("sub")
-        if isinstance(named, str) and issuers_match(named, issuer) and isinstance(subject, str):
+        if ours and isinstance(subject, str):
             return subject
     return None
 

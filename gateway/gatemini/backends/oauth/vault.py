@@ -161,11 +161,12 @@ class StoreVault:
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
         lease, owner = f"{_PREFIX}turn:{key}", secrets.token_hex(8)
-        await wait_for_turn(partial(self._store.lease, lease, owner, TURN_SECONDS), lease)
         try:
+            await wait_for_turn(partial(self._store.lease, lease, owner, TURN_SECONDS), lease)
             yield
         finally:
-            # Shielded: without it, a cancelled caller would keep all others waiting until the lease ends by itself.
+            # Shielded: without it, a cancelled caller would keep all others waiting until the lease ends by itself. One
+            # that was cancelled while it took the turn may have it, too.
             with suppress(StateUnavailable), anyio.move_on_after(RELEASE_SECONDS, shield=True):
                 await self._store.release(lease, owner)
 

@@ -124,6 +124,8 @@ class SessionSharedJournals:
         if not entries:
             return None
         records, number, last = _valid_records(entries)
+        if not records:  # the store was emptied while the chain ran
+            raise ResumeRefused(f"chain {chain} cannot be resumed: its journal has lost its beginning")
         unfinished = not isinstance(records[-1], Ended)
         if unfinished and last.replica != self._journals.replica and await self._journals.alive(last.replica):
             raise ResumeRefused(f"chain {chain} cannot be resumed: it is still running")
@@ -228,10 +230,8 @@ class SharedJournal:
         if not sure:
             return
         await self.written()
-        if (
-            self._waiting or self._records
-        ) and not self._overtaken:  # an append failed, or records were put meanwhile
-            self._begin()
+        if (self._waiting or self._records) and not self._overtaken:
+            self._begin()  # an append failed, or records were put meanwhile
             await self.written()
         if self._overtaken:
             raise overtaken(self._chain)
@@ -277,7 +277,10 @@ class SharedJournal:
                 self._overtaken = True
 
     def drop(self) -> None:
-        """Drop the records that wait and all later ones, and what the store has, unless another replica has gone on with it."""
+        """Drop the records that wait and all later ones, and what the store has.
+
+        A journal with which another replica has gone on stays in the store.
+        """
         self._records.clear()
         self._dropped = True
         if time.monotonic() - self._appended < KEPT_SECONDS:  # else it has expired
@@ -287,6 +290,7 @@ class SharedJournal:
         """Delete from the store what this replica has dropped."""
         try:
             await self.written()
-            await self._journals.store.cut(self._key, self._length)
+            if not self._overtaken:
+                await self._journals.store.cut(self._key, self._length)
         except StateUnavailable:
             logger.debug("the journal of %s cannot be deleted and expires by itself", self._chain)

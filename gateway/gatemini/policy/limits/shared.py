@@ -19,7 +19,7 @@ from gatemini.state.memory import MemoryStore
 from gatemini.state.store import StateStore
 
 SESSION_SECONDS = 3600.0
-"""How long the counts of a session are kept after its last call, at least: as long as the rest of what it has."""
+"""The least time for which the counts of a session are kept after its last call."""
 RENEW_SECONDS = 900.0
 """Between two renewals of their time to live."""
 WRITE = 1 << 32
@@ -107,8 +107,8 @@ class SharedLimits:
             await self._uncount(facts, budgets)
             return refusal
         if time.monotonic() - counts.renewed > RENEW_SECONDS:
-            counts.renewed = time.monotonic()
             await self.store.renew(self._lasting, key)
+            counts.renewed = time.monotonic()
         before = total - amount  # the caller counts this call itself
         counts.calls, counts.writes = before % WRITE, before // WRITE
         return None
