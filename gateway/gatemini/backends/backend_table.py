@@ -19,9 +19,8 @@ from gatemini.config.model.schema import BackendConfig, HealthConfig
 NO_SESSION = ""
 """The owner of a registered backend whose session has ended: it is being stopped."""
 
-
 REPLACED_SECONDS = 2.0
-"""How long a backend that has replaced another one may take to find the login that was made for that."""
+"""How long a call waits until a backend that has replaced another one finds the login that was made for that one."""
 
 
 class BackendTable:

@@ -66,7 +66,7 @@ class ChainClient:
     chain: str | None = None
     """The id that the chain is to have."""
     behalf: Behalf | None = None
-    """Of the client's session, where it is not given."""
+    """For whom the chain makes its calls; None where nobody is known."""
     trace: str = ""
     """The id of the trace that the client's request belongs to, as hexadecimal digits; "" for none."""
 

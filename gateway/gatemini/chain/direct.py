@@ -104,10 +104,8 @@ async def _made(
         return invoker.replayed(entry, backend), backend
     outcome = await invoker.call(entry, backend, tool, plan.arguments)
     invoker.trace.answer(entry, outcome)
-    if invoker.results.replicas is not None:
-        await (
-            invoker.results.replicas.flush()
-        )  # labels of what was read, before another replica may replay it
+    if (replicas := invoker.results.replicas) is not None:
+        await replicas.flush()  # labels of what was read, before another replica may replay it
     await invoker.trace.flush()
     return outcome, backend
 

@@ -209,7 +209,7 @@ def hint_context(
 
 
 def _declared(registry: Registry, backend: str, tool: str) -> Mapping[str, Collection[str] | None]:
-    """Return the names that a tool's output schema declares, each with the texts it can be."""
+    """Return the names that a tool's output schema declares, each with the texts that its value can be."""
     try:
         return declared_members(registry.find(backend, tool).output_schema)
     except GateminiError:

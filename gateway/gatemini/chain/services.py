@@ -119,9 +119,13 @@ class ChainServices:
             with chain_time.standing_still():
                 accepted = await self.backends.ask_login(backend, caller)
             if self.door is not None and self.door.audit is not None:
-                who: Json = {"session": caller.session, "principal": caller.principal}
-                outcome = "accepted" if accepted else "failed"
-                self.door.audit.event("login", backend=backend, outcome=outcome, **who)
+                self.door.audit.event(
+                    "login",
+                    backend=backend,
+                    outcome="accepted" if accepted else "failed",
+                    session=caller.session,
+                    principal=caller.principal,
+                )
             if not accepted:
                 raise
         return await act()
@@ -165,7 +169,7 @@ class ChainServices:
             try:
                 return self.reachable(who).find(backend, spelled)
             except GateminiError:
-                return self.listing(who).registry.find(backend, spelled)
+                return self.listing(who).registry.find(backend, spelled)  # as above
 
     def shown_offers(self, backend: str, offers: list[Offer], who: Principal) -> list[Offer]:
         """Return the resources and prompts of a backend that a principal may see listed."""

@@ -65,8 +65,8 @@ class Endpoint:
         replicas: Replicas | None = None,
         login_ended: Callable[[Login], None] = lambda login: None,
     ) -> None:
-        """`replicas`: the other processes that serve the same clients. `login_ended` is called with each login that does
-        not hold any more while something of it is open.
+        """`replicas`: the other processes that serve the same clients. `login_ended` is called with each login that is no
+        longer valid while a request, stream or parked chain of it is open.
         """
         self._config = config
         self._login_ended = login_ended
@@ -77,10 +77,8 @@ class Endpoint:
         self._shared = self._routing = None
         if replicas is not None:
             replicas.connect(manager, sessions, self.serve_forwarded)
-            self._shared, self._routing = (
-                replicas.sessions,
-                Routing(replicas.claims, replicas.relay, replicas.home),
-            )
+            self._shared = replicas.sessions
+            self._routing = Routing(replicas.claims, replicas.relay, replicas.home)
         self._stateless = config.sessions.mode == "stateless"
         self._retries = Retries()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -115,16 +113,15 @@ class Endpoint:
 
         A parked chain makes no call until its client answers with a login that holds.
         """
-        parked = [(stay, stay.login) for stay in self._parking.parked()]
         ended: dict[object, Login] = {}
         for each in [each for each in self.open if not self._logins.holds(each.login)]:
             each.stop()
             ended[each.login.key] = each.login
-        for stay, login in parked:
-            if isinstance(login, Login) and stay.login is login and not self._logins.holds(login):
-                if not stay.behalf.suspended:
-                    ended[login.key] = login
+        for stay in self._parking.parked():
+            login = stay.login
+            if isinstance(login, Login) and not stay.behalf.suspended and not self._logins.holds(login):
                 stay.behalf.suspended = True
+                ended[login.key] = login
         for login in ended.values():
             self._logins.forget(login)
             self._login_ended(login)
@@ -138,7 +135,9 @@ class Endpoint:
         headers = Headers(scope=scope)
         login = Login.of_forwarded(request.principal)
         envelope, modern = read_envelope(request.body), self._is_modern(headers)
-        call = Call(scope, headers, login, request.body, envelope, modern, True, request.begins)
+        call = Call(
+            scope, headers, login, request.body, envelope, modern, forwarded=True, begins=request.begins
+        )
         await self._with_refusals(self._serve(call, receive, send), send)
 
     async def _with_refusals(self, serving: Coroutine[Any, Any, None], send: Send) -> None:

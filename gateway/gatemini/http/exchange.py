@@ -67,7 +67,7 @@ class Call:
     forwarded: bool = False
     """Whether another replica received it from its client."""
     begins: bool = False
-    """Whether it was forwarded because this replica has the processes of its session."""
+    """Whether it was forwarded because this replica is the home of its session."""
     short: bool = False
     """Whether it is answered without the SDK."""
 

@@ -91,7 +91,7 @@ class Checked:
             if why:
                 error = "invalid_request" if status == 400 else "forbidden"
                 body = json.dumps({"error": error, "error_description": why}).encode()
-                # Whatever else such a connection sends may have been written by somebody else.
+                # What follows on a connection with two lengths may be somebody else's request.
                 await send_json(send, status, body, *([CLOSE] if status == 400 else []))
                 return
         await self._app(scope, receive, send)

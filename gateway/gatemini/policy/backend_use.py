@@ -1,4 +1,4 @@
-"""Whether a principal could use a backend at all: one that it could not use learns nothing of it."""
+"""Whether a principal could use a backend at all: one that could not is not shown that there is such a backend."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _WILD = re.compile(r"[*?\[]")
 
 
 def may_use(door: Door, backend: BackendConfig, who: Principal, *, listed: bool) -> bool:
-    """Whether some reading of a backend of which no tool is shown may be allowed or asked about.
+    """Whether a principal that is shown no tool of a backend might still use it: read its resources or prompts.
 
-    While it has not listed its tools, also whether some tool might be.
+    `listed`: whether its tools are known. While they are not, it counts as usable if the rules might admit some tool.
     """
     name, space = backend.name, backend.namespace
     readings = (

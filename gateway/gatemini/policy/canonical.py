@@ -17,9 +17,11 @@ def canonical(value: Any) -> bytes:
 
 
 def _written(value: Any) -> bytes:
-    """Return the text of a value of any depth, where a function that calls itself ends at some thousand levels."""
+    """Return the text of a value of any depth, without recursion, which ends at about a thousand levels."""
     texts: list[str] = []
-    left: list[Any] = [(value,)]  # values in tuples, and texts between them
+    left: list[Any] = [
+        (value,)
+    ]  # what is to be written, the next one last: a value in a tuple, or a text as it is
     while left:
         one = left.pop()
         if isinstance(one, str):

@@ -213,9 +213,9 @@ class Door:
             self.audit.outcome(admission.seq or 0, admission.facts, end, labels=labels)
 
     def read_before_registration(self, who: Principal, session: str) -> tuple[str, ...]:
-        """Return what the session has read, in sentences, if the guard asks before it may register a backend.
+        """Return what the session has read, in sentences, if the data-flow guard wants the registration of a backend approved.
 
-        Raises PolicyDenied where the guard denies it: the address or arguments of a backend can carry out what was read.
+        The address or arguments of a backend can carry out what was read. Raises PolicyDenied where the guard denies it.
         """
         facts = CallFacts("", REGISTERING, REGISTERING, {}, (), UNKNOWN, who, session, at=time.time())
         objection = self.flow.objection(facts)

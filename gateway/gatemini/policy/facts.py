@@ -40,10 +40,10 @@ class CallFacts:
     trace: str = ""
     """The id of the trace it belongs to, for the audit; no decision depends on it."""
     behalf: Behalf | None = None
-    """The principal now, where it may be another one than `who` once the call has waited."""
+    """Has the principal now, which may be another one than `who` once the call has waited."""
 
     def renew(self) -> bool:
-        """Make it a call of the principal now; return whether that is another one."""
+        """Set `who` to the principal of `behalf`; return whether that is another one than before."""
         if self.behalf is None or self.behalf.who is self.who:
             return False
         before, self.who = self.who, self.behalf.who

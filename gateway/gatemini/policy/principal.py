@@ -60,11 +60,11 @@ class Principal:
 
 @dataclass(slots=True)
 class Behalf:
-    """The principal for which a chain makes its calls: that of the request at hand, once it was parked."""
+    """The principal for which a chain makes its calls: that of the request that began it or has resumed it last."""
 
     who: Principal
     suspended: bool = False
-    """Whether no call may be made: the chain is parked, and the login that it began with is not valid any more."""
+    """Whether no call may be made: the chain is parked, and its login is no longer valid."""
 
 
 def _user() -> str:

@@ -59,7 +59,7 @@ class Blobs:
             await _in_thread(_unlink, self._path(name, kept))
 
     async def sweep(self, read: Callable[[Sequence[str]], Awaitable[Sequence[bytes | None]]]) -> None:
-        """Delete the files of values that have expired or were replaced; `read` returns what the store has of names."""
+        """Delete the files of values that have expired or were replaced; `read` returns what the store has under names."""
         if self.folder is None:
             return
         found = await _in_thread(_old, self.folder)
@@ -97,7 +97,7 @@ def _unlink(path: Path) -> None:
 
 
 def _old(folder: Path) -> list[tuple[str, bytes]]:
-    """Return names and what the store keeps for them, of all files that are not young."""
+    """Return, for each file that is not young, the name of its value and the marker that the store has if it is in use."""
     before = time.time() - YOUNG_SECONDS
     parts = [
         path.name.partition(FILE.decode())

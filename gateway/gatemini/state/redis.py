@@ -24,7 +24,7 @@ from gatemini.state.sealing import Sealer
 from gatemini.state.store import STREAM_MESSAGES
 
 PATIENCE_SECONDS = 1.0
-"""How long operations wait for a server that cannot be reached, as while it restarts, before they fail at once."""
+"""How long after the loss of the server operations still wait for it, as while it restarts; later ones fail at once."""
 READERS = 1000
 """Streams that are read at once; each has a connection."""
 BLOCK_SECONDS = 5.0
@@ -48,9 +48,9 @@ class RedisStore:
             url, max_connections=READERS, socket_timeout=BLOCK_SECONDS + OPERATION_SECONDS, **limits
         )
         self.problem: str | None = None
-        """Set by the bus. While there is one, operations fail at once instead of after `OPERATION_SECONDS`."""
+        """Why the server cannot be reached. While there is one, operations fail at once, not after `OPERATION_SECONDS`."""
         self._lost_since: float | None = -math.inf
-        """When the server could not be reached any more; None while it can be."""
+        """Since when the server cannot be reached; None while it can be."""
         self._id = secrets.token_hex(8)
         self._waiting = Redis.from_pool(waiting)
         self._commands = Commands(ConnectionPool.from_url(url, socket_timeout=None, **limits))
@@ -110,7 +110,7 @@ class RedisStore:
         return [value for value in found if value is not None]
 
     async def _kept(self, names: Sequence[str]) -> list[bytes | None]:
-        """Return what the server has of names, in one exchange."""
+        """Return what the server has under each name: a value, or the marker of its file."""
         values = await self._do("MGET", *names) if names else []
         return [
             None if value is None else self._sealer.unseal(name, value)
@@ -129,9 +129,7 @@ class RedisStore:
 
     async def put_new(self, key: str, value: bytes, ttl: float) -> bool:
         name = self._prefix + key
-        sealed = self._sealer.seal(
-            name, INLINE + value
-        )  # a file would replace that of the value that is there already
+        sealed = self._sealer.seal(name, INLINE + value)
         return bool(await self._do(scripts.PUT_NEW, name, _ms(ttl), sealed))
 
     async def take(self, key: str) -> bytes | None:

@@ -36,7 +36,7 @@ if value then return value == ARGV[2] and 1 or 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[1])
 return 1
 """)
-"""It succeeds again when it is sent twice, since no two sealed values are equal."""
+"""Set a key that does not exist. Sent twice, it succeeds twice: an equal value is its own, since no two are sealed alike."""
 
 REMOVE = Script("""
 local value = redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('GET', KEYS[1])

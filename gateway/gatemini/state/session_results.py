@@ -22,11 +22,10 @@ logger = logging.getLogger(__name__)
 
 WAITING_BYTES = 64 << 20
 """Data of results that waits for a store that cannot be reached; older results are then known to this replica only."""
-
 SHARED_BYTES = 64 << 20
 """Data of one session that a replica has in the store itself; further results are known to this replica only."""
 MOST_FACTS = 10_000
-"""Entries of the list of results of one session; of more the last ones."""
+"""Entries that are kept of the list of results of one session, the last ones."""
 
 
 class Fact(msgspec.Struct, array_like=True):
@@ -70,9 +69,10 @@ class SessionResults:
         """Held by one `flush`; another one returns after it, when the store has what both found waiting."""
         self._elsewhere: list[Fact] = []
         self._shared: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        """Results in the store itself: handle → (when, bytes), the oldest first."""
+        """Results in the store itself: handle → (when it was saved, bytes), the oldest first."""
         self._shared_bytes = 0
         self._counting = threading.Lock()
+        """Held while the two are changed."""
 
     def saved(self, entry: Entry, data: bytes) -> None:
         """Put a new result into the store with the next `flush`."""
@@ -82,7 +82,7 @@ class SessionResults:
             self._waiting.append((fact, kept))
 
     def _fits(self, handle: str, size: int) -> bool:
-        """Count a result among those in the store; False where they are `SHARED_BYTES` already."""
+        """Count a result among those in the store; False where they would be more than `SHARED_BYTES`."""
         now = time.monotonic()
         with self._counting:
             while self._shared and next(iter(self._shared.values()))[0] < now - self._ttl:
@@ -93,7 +93,11 @@ class SessionResults:
                 self._shared[handle] = now, size
                 self._shared_bytes += size
         if not fits:
-            logger.warning("%s is known to this replica only: its session has too many in the store", handle)
+            logger.warning(
+                "%s is known to this replica only: its session has %d MB of results in the store already",
+                handle,
+                SHARED_BYTES >> 20,
+            )
         return fits
 
     def _uncount(self, handle: str) -> None:

@@ -319,7 +319,7 @@ class Credentials(TokenSource):
             version = await self._vault.version(self.key)
             if version == self._version:
                 return False
-            self._use(self._counting(await self._vault.read(self.key)), version)
+            self._use(self._of_pinned_issuer(await self._vault.read(self.key)), version)
         except StateUnavailable as error:
             if self._version is not _UNREAD:
                 return False  # the login that is known stays in use
@@ -329,8 +329,8 @@ class Credentials(TokenSource):
             raise LoginRequired(f"{self.name} has no login: {error}", hint=hint) from error
         return True
 
-    def _counting(self, kept: Kept) -> Kept:
-        """Return what is stored, without a login of another issuer than the configured one: it would get our secret."""
+    def _of_pinned_issuer(self, kept: Kept) -> Kept:
+        """Return what is stored, without a login of another issuer than `oauth.issuer`: that one would get our secret."""
         login, pinned = kept.login, self.oauth.issuer
         if login is None or pinned is None or issuers_match(login.issuer, pinned):
             return kept

@@ -18,7 +18,7 @@ from gatemini.text.escape import one_line
 DEFAULT_INTERVAL, SLOWER = 5.0, 5.0
 """Seconds between two requests for the tokens, and what `slow_down` adds to them."""
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 1.0, 60.0
-"""Whatever the issuer says: an interval of 0 floods it, and within a long one the code ends before it is asked for."""
+"""Bounds of that interval: one of 0 s floods the issuer, and in a long one the code expires before it is asked about."""
 DEFAULT_LIFE, SHORTEST_LIFE, LONGEST_LIFE = 600.0, 30.0, 3600.0
 """Seconds within which the person confirms the code."""
 

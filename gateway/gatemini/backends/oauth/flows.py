@@ -60,7 +60,7 @@ async def log_in(credentials: Credentials, person: Person, user: tuple[str, str]
     if user is not None and issuers_match(user[0], login.issuer) and login.subject not in (None, user[1]):
         with suppress(OAuthError):
             await revoked(oauth, login)
-        raise OAuthError("another user has logged in at the page than the one who was asked to")
+        raise OAuthError("the user who has logged in at the page is not the one who was asked to")
     await credentials.logged_in(login)
     return login
 

@@ -51,9 +51,9 @@ class Jwks:
 
     async def keys(self, kid: str | None) -> list[Key]:
         """Return the keys that may have signed a token with this kid (None: it names none). Raises IssuerFailed."""
-        # A slow issuer holds up the request that fetches, and not those that a known key serves meanwhile.
-        known = self._age() <= LAST_GOOD_SECONDS and self._lock.locked() and self._named(kid)
-        if self._age() > FRESH_SECONDS and not known:
+        # While one request waits for a slow issuer, those that a known key serves do not.
+        served = self._age() <= LAST_GOOD_SECONDS and self._lock.locked() and self._named(kid)
+        if self._age() > FRESH_SECONDS and not served:
             await self._fetch(lambda: self._age() > FRESH_SECONDS)
         if self._age() > LAST_GOOD_SECONDS:
             raise IssuerFailed(self.problem or "the issuer's keys are not known")

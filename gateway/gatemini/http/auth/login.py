@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 OWN_ISSUER = "gatemini"
 """The issuer of tokens in the token file."""
 MOST_AT_ONCE = 20
-"""Introspections of open requests that run at the same time."""
+"""Introspections of the tokens of what is open that run at the same time."""
 NEVER = float("inf")
 LAST_SECOND = 2**53
 """The latest end of a token, in seconds since the epoch; a later one would be no float."""
@@ -198,10 +198,11 @@ class Logins:
         if self._introspection is not None and config.auth.introspection is not None:
             claims = await self._introspection.claims(token)
             named = claims.get("iss")
-            # The name of our own tokens is not its to give: it would make their principals.
-            own = not isinstance(named, str) or named == OWN_ISSUER
-            issuer = config.auth.introspection.url if own else str(named)
-            return _of_claims(claims, issuer, _client(claims, "client_id"), token)
+            if (
+                not isinstance(named, str) or named == OWN_ISSUER
+            ):  # it must not make principals of our own tokens
+                named = config.auth.introspection.url
+            return _of_claims(claims, named, _client(claims, "client_id"), token)
         raise TokenRefused("it has none of the forms that are configured")
 
     def _rebuild(self, config: HttpConfig) -> None:

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from gatemini.config.model.http.server import HttpConfig
 from gatemini.config.model.values.hosts import is_loopback
 
-_HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::[0-9]{1,5})?")
-"""A name or address, with a port or without."""
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::[0-9]{1,5})?")
+"""A name or address, with or without a port."""
 
 
 def host_names(config: HttpConfig, listen_host: str) -> frozenset[str]:

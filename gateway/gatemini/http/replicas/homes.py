@@ -1,4 +1,4 @@
-"""The replica that has the processes of a session: where a backend is `dedicated`, all chains of a session run at one replica."""
+"""The home of a session: the replica that has its `dedicated` backends' processes, and so runs all of its chains."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ import anyio
 from gatemini.state.store import StateStore
 
 RETAKE_SECONDS = 0.02
-"""Until another replica has become the home in place of one that is gone."""
+"""Between two looks at whether another replica has taken the place of a home that is gone."""
 REPLACED_SECONDS = 60.0
+"""How long the right to take the place of a home that is gone belongs to one replica."""
 
 
 class Homes:
-    """The homes of sessions, as one replica finds them. `alive` returns whether a replica is; `idle` is in seconds."""
+    """Finds the homes of sessions for one replica."""
 
     def __init__(
         self, store: StateStore, replica: str, alive: Callable[[str], Awaitable[bool]], idle: float
     ) -> None:
+        """`alive` returns whether a replica still runs. `idle`: seconds without a call after which a session has no home."""
         self._store, self._replica = store, replica
         self._alive, self._ttl = alive, idle
 
     async def of(self, session: str) -> str:
-        """Return the replica that the chains of a session run at: this one, if it has none or that is gone.
+        """Return the home of a session; this replica becomes it where there is none or the last one is gone.
 
         Raises StateUnavailable.
         """

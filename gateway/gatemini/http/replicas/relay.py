@@ -22,8 +22,9 @@ logger = logging.getLogger(__name__)
 CHECK_SECONDS = 1.0
 """Between two checks that the other replica is alive."""
 WAITING_PIECES = 10_000
+"""Pieces of an answer that may wait for a client that reads slowly."""
 WAITING_BYTES = 16 << 20
-"""Pieces of an answer, and bytes in them, that may wait for a client that reads slowly."""
+"""Bytes in these pieces."""
 
 REQUEST, PIECE, GONE, NOT_IN_PROGRESS = "request", "piece", "gone", "not here"
 
@@ -36,7 +37,7 @@ class Forwarded(msgspec.Struct, array_like=True):
     headers: list[tuple[bytes, bytes]]
     body: bytes
     begins: bool = False
-    """Whether the other replica is to run it, and not only to answer what continues something in progress there."""
+    """Whether the other replica runs it as a new request; else it only answers what continues a request in progress there."""
 
 
 class Piece(msgspec.Struct, array_like=True):
@@ -76,6 +77,7 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.bytes = 0
+        """In the bodies of the pieces that wait."""
         self.give: MemoryObjectSendStream[Piece | None]
         self.take: MemoryObjectReceiveStream[Piece | None]
         self.give, self.take = anyio.create_memory_object_stream(WAITING_PIECES)

@@ -56,9 +56,9 @@ class Replicas:
             self.sessions = SharedSessions(self._app.state, ids, self.name, manager, sessions, config.idle)
 
     async def home(self, session: HttpSession) -> str | None:
-        """Return the other replica that has to run the chains of a session, since it has the processes of that.
+        """Return the other replica that is the home of a session; None where this one may run its chains.
 
-        None where this one may run them. Raises StateUnavailable.
+        Raises StateUnavailable.
         """
         backends = self._app.loaded.config.backends.values()
         if all(each.instance_mode == "shared" for each in backends):

@@ -31,7 +31,7 @@ class Routing:
     def __init__(
         self, claims: Claims, relay: Relay, home: Callable[[HttpSession], Awaitable[str | None]]
     ) -> None:
-        """`home` returns the replica that has to run the chains of a session; None where this one may."""
+        """`home` returns the other replica that is the home of a session; None where this one may run its chains."""
         self._claims = claims
         self._relay = relay
         self._home = home
@@ -74,7 +74,7 @@ class Routing:
             exchange.elsewhere = False
 
     async def _forward_home(self, call: Call, session: HttpSession, send: Send) -> bool:
-        """Forward a call to the replica that has the processes of its session; False where that is this one."""
+        """Forward a call to the home of its session; False where this replica may run it."""
         tried = None
         while (home := await self._home(session)) not in (None, tried):
             if await self._relay.forward(home, _forwarded(call, begins=True), send):

@@ -31,7 +31,7 @@ INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 REPLAYED = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 """Requests that change the session: kept for replicas that copy it later, and published to those that have a copy."""
 MOST_REPEATED = 2_000
-"""How many of these requests are kept of one session, the last ones."""
+"""Of these requests of one session, the last ones that are kept."""
 PUBLISHED = frozenset({"notifications/cancelled", "notifications/roots/list_changed"})
 """Notifications that concern each replica that runs requests of the session."""
 RENEW_SHARE = 0.25
@@ -54,7 +54,7 @@ Kind = Literal["said", "ended", "streams"]
 
 
 class SessionMessage(msgspec.Struct, array_like=True):
-    """One message about a session: its client sent `body`, it has ended, or its stream is at another replica now."""
+    """One message about a session: its client has sent `body`, it has ended, or its stream is at the sending replica now."""
 
     ident: str
     kind: Kind
@@ -93,11 +93,12 @@ class SharedSessions:
         while True:
             try:
                 await self._store.put(_session(session.ident), data, self._ttl)
-                return await self._store.add(_copies(session.ident), [self._replica], self._ttl)
+                await self._store.add(_copies(session.ident), [self._replica], self._ttl)
+                return
             except StateUnavailable as error:
                 if time.monotonic() > until:
                     logger.warning("a session is known to this replica only: %s", error.message)
-                    return None
+                    return
                 await anyio.sleep(RETRY_SECONDS)
 
     async def renew(self, session: HttpSession) -> None:
@@ -183,7 +184,7 @@ class SharedSessions:
         self._renewed.pop(session.ident, None)
         with _without_store("a session goes on at other replicas"):
             await self._store.delete(_session(session.ident), _repeated(session.ident))
-            await self._publish(session.ident, "ended")  # to the set, which expires by itself
+            await self._publish(session.ident, "ended")  # to the replicas of the set, which expires by itself
 
     async def leave(self, session: HttpSession) -> None:
         """Drop this replica's copy of a session, which goes on in the store."""

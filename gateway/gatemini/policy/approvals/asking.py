@@ -152,9 +152,8 @@ class Approvals:
         """Use a grant that admits the call, if there is one. Raises StateUnavailable."""
         grant = self.store.use(subject) if shared is None else self.store.remembered(subject)
         if grant is None and shared is not None:
-            for each in self.store.unclaimed(
-                subject
-            ):  # one that could not be shared, or perhaps was all the same
+            # One that could not be shared, or that was shared without an answer of the store.
+            for each in self.store.unclaimed(subject):
                 if await shared.claim(each.id) and self.store.take(each):
                     grant = each
                     break

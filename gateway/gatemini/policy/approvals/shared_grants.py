@@ -38,8 +38,8 @@ class SharedGrants:
     def __init__(self, store: StateStore) -> None:
         self._store = store
         self._changes: deque[str] = deque()
-        """Revisions that this replica has put in force since it could tell the others."""
-        self._telling = anyio.Lock()
+        """Revisions that this replica has put in force and whose terms it has not ended in the store yet."""
+        self._following = anyio.Lock()
 
     def put_in_force(self, revision: str) -> None:
         """Note that this replica has another policy from now on."""
@@ -47,7 +47,7 @@ class SharedGrants:
 
     async def follow(self) -> None:
         """End the term of each policy that this replica has put in force after another one. Raises StateUnavailable."""
-        async with self._telling:
+        async with self._following:
             while self._changes:
                 revision = self._changes[0].encode()
                 [last] = await self._store.get(IN_FORCE)
@@ -74,7 +74,8 @@ class SharedGrants:
 
     async def keep(self, approval: Approval, local: GrantStore) -> None:
         """Move a grant from the memory of this replica to the store; it stays in memory if the store cannot be reached."""
-        subject, remember, unclaimed = approval.subject, approval.ask.remember, not approval.waiting
+        subject, remember = approval.subject, approval.ask.remember
+        unclaimed = not approval.waiting  # before anything is awaited: the call may stop waiting meanwhile
         try:
             await self.follow()
             value = await self._current_term(subject.revision) + b" " + approval.id.encode()

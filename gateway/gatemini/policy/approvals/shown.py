@@ -36,9 +36,8 @@ def description(approval: Approval, *, whole: bool = False) -> tuple[str, bool]:
     request = approval.request
     lines, left = _arguments(request, None if whole else SHOWN_CHARS)
     if left:
-        digest = (
-            approval.subject.digest
-        )  # else two questions that differ in what is not shown would be the same
+        # The digest tells two questions apart that differ only in what is not shown.
+        digest = approval.subject.digest
         lines.append(f"… {left:,} characters more are not shown here (SHA-256 of all: {digest})")
     mixed = _mixed("\n".join([request.qualified, *lines]))
     lines += [f"beware: {word} mixes letters of several alphabets" for word in mixed[:MIXED_SHOWN]]

@@ -120,7 +120,10 @@ def _is_torn(path: Path) -> bool:
     """Whether a file ends within a line; one that may only be written is taken to end with a line."""
     try:
         with path.open("rb") as file:
-            return file.seek(0, os.SEEK_END) > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n"
+            if file.seek(0, os.SEEK_END) == 0:
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read() != b"\n"
     except (FileNotFoundError, PermissionError):
         return False
 

@@ -22,7 +22,7 @@ from gatemini.processes.own_files import NotOurs, others_may_read, read_own, rep
 
 KEY_BYTES = 32
 MOST_BYTES = 64 << 10
-"""Larger arguments are kept as their HMAC only, and hashed in a thread; those that nest too deeply to be redacted are hashed, too."""
+"""Larger arguments are kept as their HMAC only, which a thread computes; so are those that nest too deeply to be redacted."""
 
 
 def read_key(path: Path) -> bytes:

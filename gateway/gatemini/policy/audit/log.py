@@ -79,9 +79,9 @@ class AuditLog:
         self.synced = 0
         """The last record that is known to be on the disk."""
         self._written = anyio.Event()
-        """Set by the first record that the disk is to be waited for, for the tasks of `run`."""
+        """Set by the first record since the last sync, for the tasks of `run`."""
         self._is_unsynced = False
-        """Whether it is set: asking it costs as much as the rest of a record's number and hash."""
+        """Whether `_written` is set, as a plain flag: `Event.set` costs as much as the number and hash of a record."""
         self._sync_done = anyio.Event()
         self._anchored = 0
         self._anchor_due = anyio.Event()

@@ -77,13 +77,13 @@ def members(record: dict[str, Any]) -> bytes:
 
 
 def json_text(value: Any) -> bytes:
-    """Return a JSON text that every program reads: integers beyond 64 bits are texts, lone surrogates are escaped visibly.
+    """Return a JSON text that every program reads: integers beyond 64 bits are texts, and so are escapes of lone surrogates.
 
     Most programs refuse a line with either, so that a name with half a character would hide all that comes after it.
     """
     try:
         return orjson.dumps(value, option=_FORMAT)
-    except TypeError:  # one of these, or a type or depth that orjson does not know
+    except TypeError:  # one of these, or a type or depth that orjson refuses
         return json.dumps(_readable(value), separators=(",", ":"), ensure_ascii=False).encode()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from gatemini.policy.canonical import canonical
@@ -16,42 +16,40 @@ MOST_DEPTH = 64
 _AROUND = 40
 """Characters shown before the first difference of two texts."""
 _ABSENT = object()
-Show = Callable[..., str]
 
 
 def changes_of(old: dict[str, Any], new: dict[str, Any], *, whole: bool = False) -> list[str]:
     """Return the changes between two definitions, one phrase each; `whole`: all of them, and no value is shortened."""
-    show = _whole if whole else _shown
-    found = list(_changes(old, new, (), show))
+    found = list(_changes(old, new, (), whole))
     more = 0 if whole else len(found) - MOST_CHANGES
     return [*found[:MOST_CHANGES], f"and {more} more"] if more > 0 else found
 
 
-def _changes(old: Any, new: Any, path: tuple[str, ...], show: Show) -> Iterator[str]:
+def _changes(old: Any, new: Any, path: tuple[str, ...], whole: bool) -> Iterator[str]:
     if _ABSENT not in (old, new) and canonical(old) == canonical(new):  # `==` takes 1 for true
         return
     if isinstance(old, dict) and isinstance(new, dict) and len(path) < MOST_DEPTH:
         for key in sorted({*old, *new}, key=str):
-            yield from _changes(old.get(key, _ABSENT), new.get(key, _ABSENT), (*path, str(key)), show)
+            yield from _changes(old.get(key, _ABSENT), new.get(key, _ABSENT), (*path, str(key)), whole)
         return
     if isinstance(old, list) and isinstance(new, list) and path[-1:] in (("required",), ("enum",)):
         gone = [value for value in old if value not in new]
         added = [value for value in new if value not in old]
         for value in gone:
-            yield f"{_place(path)} no longer has {show(value)}"
+            yield f"{_place(path)} no longer has {_shown(value, whole)}"
         for value in added:
-            yield f"{_place(path)} has {show(value)} as well"
+            yield f"{_place(path)} has {_shown(value, whole)} as well"
         if gone or added:
             return
     if old is _ABSENT:
-        yield f"{_place(path)} is new: {show(new)}"
+        yield f"{_place(path)} is new: {_shown(new, whole)}"
     elif new is _ABSENT:
-        yield f"{_place(path)} is gone, was {show(old)}"
+        yield f"{_place(path)} is gone, was {_shown(old, whole)}"
     elif isinstance(old, str) and isinstance(new, str):
-        start = 0 if show is _whole else _first_difference(old, new)
-        yield f"{_place(path)} was {show(old[start:], start)}, is {show(new[start:], start)}"
+        start = 0 if whole else _first_difference(old, new)
+        yield f"{_place(path)} was {_shown(old[start:], whole, start)}, is {_shown(new[start:], whole, start)}"
     else:
-        yield f"{_place(path)} was {show(old)}, is {show(new)}"
+        yield f"{_place(path)} was {_shown(old, whole)}, is {_shown(new, whole)}"
 
 
 def _place(path: tuple[str, ...]) -> str:
@@ -78,14 +76,8 @@ def _first_difference(old: str, new: str) -> int:
     return max(0, same - _AROUND)
 
 
-def _shown(value: Any, start: int = 0) -> str:
-    text = shorten(_text(value), SHOWN_CHARS)
+def _shown(value: Any, whole: bool, start: int = 0) -> str:
+    """Return a value as text, shortened unless it is shown `whole`; `start`: how much of a text was left out before it."""
+    text = one_line(value if isinstance(value, str) else canonical(value).decode())
+    text = text if whole else shorten(text, SHOWN_CHARS)
     return f"{'“…' if start else '“'}{text}”" if isinstance(value, str) else text
-
-
-def _whole(value: Any, start: int = 0) -> str:
-    return f"“{_text(value)}”" if isinstance(value, str) else _text(value)
-
-
-def _text(value: Any) -> str:
-    return one_line(value if isinstance(value, str) else canonical(value).decode())

@@ -25,7 +25,7 @@ class Match(Enum):
 
 
 YES, NO, DOUBT = Match
-"""Python 3.11 takes 0.2 µs for each attribute of an enumeration, and a rule looks at several."""
+"""The members by name: `Match.YES` takes 0.2 µs in Python 3.11, and a rule compares with several."""
 
 
 Test = Callable[[Any], Match]
