@@ -86,6 +86,22 @@ async def test_an_outage_keeps_only_the_latest_results_in_memory(monkeypatch: py
     assert [each["handle"] for each in await listed(store)] == handles[1:2]
 
 
+async def test_results_that_an_outage_has_lost_take_no_room_in_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session_results, "WAITING_BYTES", 4)
+    monkeypatch.setattr(session_results, "SHARED_BYTES", 8)
+    store = SlowStore()
+    results, shared = session(store)
+    store.failing = ("result:",)
+    handles = [results.save(text=data) for data in ("abcd", "efgh")]
+    await shared.flush()
+    store.failing = ()
+    handles.append(results.save(text="ijkl"))
+    await shared.flush()
+    assert [each["handle"] for each in await listed(store)] == handles[1:]
+
+
 async def test_results_beyond_what_a_session_may_have_in_the_store_stay_with_their_replica(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -76,12 +76,12 @@ class SessionResults:
 
     def saved(self, entry: Entry, data: bytes) -> None:
         """Put a new result into the store with the next `flush`."""
-        if (self._most is None or len(data) <= self._most) and self._fits(entry.handle, len(data)):
+        if (self._most is None or len(data) <= self._most) and self._admit(entry.handle, len(data)):
             fact = Fact(entry.handle, entry.kind, entry.size, entry.label, time.time())
             kept = KeptResult(entry.handle, entry.kind, entry.mime, entry.label, 0.0, data)
             self._waiting.append((fact, kept))
 
-    def _fits(self, handle: str, size: int) -> bool:
+    def _admit(self, handle: str, size: int) -> bool:
         """Count a result among those in the store; False where they would be more than `SHARED_BYTES`."""
         now = time.monotonic()
         with self._counting:
@@ -89,16 +89,16 @@ class SessionResults:
                 self._uncount(next(iter(self._shared)))
             if size > INLINE_BYTES:  # it is in a file
                 return True
-            if fits := self._shared_bytes + size <= SHARED_BYTES:
+            if admitted := self._shared_bytes + size <= SHARED_BYTES:
                 self._shared[handle] = now, size
                 self._shared_bytes += size
-        if not fits:
+        if not admitted:
             logger.warning(
-                "%s is known to this replica only: its session has %d MB of results in the store already",
+                "%s is known to this replica only: its session may have %d MB of results in the store",
                 handle,
                 SHARED_BYTES >> 20,
             )
-        return fits
+        return admitted
 
     def _uncount(self, handle: str) -> None:
         self._shared_bytes -= self._shared.pop(handle, (0.0, 0))[1]
@@ -147,6 +147,9 @@ class SessionResults:
             left -= len(kept.data) if kept is not None else 0
             if kept is None or left >= 0:
                 self._waiting.appendleft((fact, kept))
+            else:
+                with self._counting:
+                    self._uncount(fact.handle)
 
     async def learn(self) -> None:
         """Load the labels of what the session has read at other replicas. Raises StateUnavailable."""

@@ -48,8 +48,11 @@ Longer than finding the issuer, registering with it and one request for tokens t
 would send the same refresh token.
 """
 WAIT_SECONDS = TURN_SECONDS + 5.0
+"""How long a process waits for its turn: longer than any turn lasts."""
 POLL_SECONDS = 0.05
+"""Between two attempts to take a turn that another process has."""
 RELEASE_SECONDS = 2.0
+"""How long the state store may take to give up a turn; later it ends by itself."""
 KEPT_SECONDS = 400 * 24 * 3600.0
 """How long a shared store keeps a login that is not renewed."""
 _PREFIX = "login:"
@@ -188,6 +191,8 @@ class FileTurn:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._claim = path.with_name(f"{path.name}.claim")
+        """The second file; it has the token of the turn that it stands for."""
+        self._token = secrets.token_bytes(16)
         self._claimed = False
 
     def take(self) -> bool:
@@ -203,6 +208,7 @@ class FileTurn:
         return True
 
     async def taken(self) -> bool:
+        """Take the turn, as `wait_for_turn` calls it."""
         return self.take()
 
     def wait(self) -> bool:
@@ -218,17 +224,26 @@ class FileTurn:
         """Give up the turn, if it was taken."""
         os.close(self._held)
         if self._claimed:
-            self._claim.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                if (
+                    self._claim.read_bytes() == self._token
+                ):  # else it took too long, and another process has the turn
+                    self._claim.unlink()
 
     def _claims(self) -> bool:
+        """Take the turn by making the second file; False while another process has it."""
         with suppress(FileNotFoundError):
             if time.time() - self._claim.stat().st_mtime < TURN_SECONDS:
                 return False
             self._claim.unlink()  # left behind by a process that was killed
         try:
-            os.close(os.open(self._claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            claim = os.open(self._claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             return False
+        try:
+            os.write(claim, self._token)
+        finally:
+            os.close(claim)
         self._claimed = True
         return True
 
