@@ -87,6 +87,14 @@ async def test_what_was_sent_when_the_server_went_is_sent_again_unless_that_migh
         ]
 
 
+async def test_a_server_without_memory_is_named_as_one_that_refuses(redis_server: RedisServer) -> None:
+    async with redis_server.store().opened() as store:
+        redis_server.cli("CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(StateUnavailable, match=r"refused a command: .*maxmemory"):
+            await store.put("x", b"1", 60)
+        assert await store.get("x") == [None]
+
+
 async def test_listeners_and_readers_go_on_after_an_outage(redis_server: RedisServer) -> None:
     async with redis_server.store().opened() as a, redis_server.store().opened() as b:
         reader = a.read("parked:x")

@@ -13,6 +13,7 @@ import anyio
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ResponseError
 
 from gatemini.errors import StateUnavailable
 from gatemini.state import scripts
@@ -102,6 +103,8 @@ class RedisStore:
             if isinstance(command, Script):
                 return await self._commands.script(command, *arguments, again=again)
             return await self._commands.call(command, *arguments, again=again)
+        except ResponseError as error:  # as where its memory is full
+            raise StateUnavailable(f"the state store has refused a command: {error}") from error
         except FAILED as error:
             raise StateUnavailable(f"the state store cannot be reached: {error}") from error
 
