@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx2
 import pytest
 
@@ -17,6 +18,7 @@ from fixtures.llm_proxy import running_proxy
 from fixtures.llm_upstream import FakeProvider, Said, running_provider
 from gatemini.daemon.client import ask
 from gatemini.daemon.llm_proxies import COMMAND, MOST_PROXIES, LlmProxies
+from gatemini.llm_proxy.daemon_link import MOST_BYTES, MOST_WAITING_BYTES, DaemonLink
 
 FOLD = {"fold": {"handle_over_tokens": 100}}
 ROWS = json.dumps([{"id": f"row-{n}"} for n in range(100)])
@@ -138,3 +140,33 @@ def test_the_totals_of_the_last_proxies_are_held() -> None:
     held = answered(proxies, {"do": "list"})["proxies"]
     assert len(held) == MOST_PROXIES
     assert [account["pid"] for account in held[-2:]] == [MOST_PROXIES + 4, 7]
+
+
+def test_totals_with_a_name_of_another_kind_are_held_too() -> None:
+    proxies = LlmProxies()
+    account = {"pid": [1], "process_started": {}}
+    assert answered(proxies, {"do": "totals", "account": account}) == {"ok": True}
+
+
+@pytest.mark.anyio
+async def test_results_that_wait_for_the_daemon_are_bounded_by_their_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[str] = []
+
+    async def kept(link: DaemonLink, **arguments: Any) -> dict[str, Any]:
+        sent.append(arguments["handle"])
+        return {"ok": True}
+
+    monkeypatch.setattr(DaemonLink, "_ask", kept)
+    monkeypatch.setattr(DaemonLink, "run_of_daemon", 1)
+    body = b"x" * MOST_BYTES
+    room = MOST_WAITING_BYTES // MOST_BYTES
+    async with anyio.create_task_group() as tasks:
+        link = DaemonLink(None, tasks)
+        for number in range(room + 5):
+            link.send_soon("s", f"res_{number:08x}", body, True)
+        while len(sent) < room:
+            await anyio.lowlevel.checkpoint()
+        link.send_soon("s", "res_later", body, True)  # there is room again
+    assert sent == [*(f"res_{number:08x}" for number in range(room)), "res_later"]

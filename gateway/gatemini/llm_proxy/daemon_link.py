@@ -21,8 +21,8 @@ from gatemini.daemon.llm_proxies import COMMAND
 from gatemini.proxy.places import Place, PlaceRefused, config_file, place_of
 
 ANSWER_SECONDS = 2.0
-MOST_WAITING = 1_000
-"""Results that wait to be sent; further ones stay with the proxy alone."""
+MOST_WAITING_BYTES = 32 << 20
+"""Of all results that wait to be sent; further ones stay with the proxy alone."""
 MOST_BYTES = 3_000_000
 """Of a result that is sent: a command to the daemon has at most 4 MiB, and base64 takes a third more."""
 
@@ -65,6 +65,7 @@ class DaemonLink:
         self._place = place
         self._tasks = tasks
         self._turn = anyio.Lock()
+        self._waiting_bytes = 0
 
     @property
     def run_of_daemon(self) -> int | None:
@@ -76,8 +77,9 @@ class DaemonLink:
 
     def send_soon(self, session: str, handle: str, body: bytes, is_text: bool) -> None:
         """Send a result while the request goes on; `is_text`: it must not be read as JSON."""
-        waiting = self._turn.statistics().tasks_waiting
-        if len(body) <= MOST_BYTES and waiting < MOST_WAITING and self.run_of_daemon is not None:
+        waiting = self._waiting_bytes + len(body)
+        if len(body) <= MOST_BYTES and waiting <= MOST_WAITING_BYTES and self.run_of_daemon is not None:
+            self._waiting_bytes = waiting
             self._tasks.start_soon(self._keep, session, handle, body, is_text)
 
     async def rows(self, session: str, arguments: Any) -> str | None:
@@ -90,9 +92,12 @@ class DaemonLink:
         return await self._ask(do="totals", account=account) is not None
 
     async def _keep(self, session: str, handle: str, body: bytes, is_text: bool) -> None:
-        async with self._turn:
-            text = b64encode(body).decode()
-            await self._ask(do="keep", session=session, handle=handle, body=text, is_text=is_text)
+        try:
+            async with self._turn:
+                text = b64encode(body).decode()
+                await self._ask(do="keep", session=session, handle=handle, body=text, is_text=is_text)
+        finally:
+            self._waiting_bytes -= len(body)
 
     async def _ask(self, **arguments: Any) -> dict[str, Any] | None:
         if self._place is None or self.run_of_daemon is None:
