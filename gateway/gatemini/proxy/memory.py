@@ -137,6 +137,7 @@ class ClientMemory:
 
     def lose(self, ident: object, *, sent: bool, why: str = "the gateway's daemon ended") -> None:
         """Answer a request that no daemon will answer."""
+        ident = name_of(ident)
         request = self.open.pop(ident, None)
         if ident is None:
             return
