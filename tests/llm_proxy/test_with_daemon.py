@@ -18,7 +18,7 @@ from fixtures.llm_proxy import running_proxy
 from fixtures.llm_upstream import FakeProvider, Said, running_provider
 from gatemini.daemon.client import ask
 from gatemini.daemon.llm_proxies import COMMAND, MOST_PROXIES, LlmProxies
-from gatemini.llm_proxy.daemon_link import MOST_BYTES, MOST_WAITING_BYTES, DaemonLink
+from gatemini.llm_proxy.daemon_link import MOST_BYTES, MOST_WAITING_BYTES, DaemonLink, SharedStore
 
 FOLD = {"fold": {"handle_over_tokens": 100}}
 ROWS = json.dumps([{"id": f"row-{n}"} for n in range(100)])
@@ -164,9 +164,24 @@ async def test_results_that_wait_for_the_daemon_are_bounded_by_their_size(
     room = MOST_WAITING_BYTES // MOST_BYTES
     async with anyio.create_task_group() as tasks:
         link = DaemonLink(None, tasks)
-        for number in range(room + 5):
-            link.send_soon("s", f"res_{number:08x}", body, True)
+        taken = [link.send_soon("s", f"res_{number:08x}", body, True) for number in range(room + 5)]
+        assert taken == [True] * room + [False] * 5
         while len(sent) < room:
             await anyio.lowlevel.checkpoint()
         link.send_soon("s", "res_later", body, True)  # there is room again
     assert sent == [*(f"res_{number:08x}" for number in range(room)), "res_later"]
+
+
+def test_a_result_is_sent_once_there_is_a_daemon_and_then_no_more() -> None:
+    sent: list[str] = []
+    runs = False
+
+    def send(session: str, handle: str, body: bytes, is_text: bool) -> bool:
+        sent.append(handle)
+        return runs
+
+    store = SharedStore(b"secret", "s", send)
+    handle = store.keep("c1", b"[1]")
+    runs = True
+    assert [store.keep("c1", b"[1]") for _ in range(2)] == [handle] * 2
+    assert sent == [handle] * 2

@@ -31,7 +31,7 @@ class SharedStore(SessionStore):
     """The bodies of one session, of which the daemon gets each once."""
 
     def __init__(
-        self, secret: bytes, session_key: str, send: Callable[[str, str, bytes, bool], None]
+        self, secret: bytes, session_key: str, send: Callable[[str, str, bytes, bool], bool]
     ) -> None:
         session = session_key.encode("utf-8", "surrogatepass")
         super().__init__(key=blake2b(session, key=secret, digest_size=16).digest())
@@ -41,9 +41,8 @@ class SharedStore(SessionStore):
 
     def keep(self, call_id: str, body: bytes, *, is_text: bool = False) -> str:
         handle = super().keep(call_id, body, is_text=is_text)
-        if handle not in self._sent:
+        if handle not in self._sent and self._send(self.session, handle, body, is_text):
             self._sent.add(handle)
-            self._send(self.session, handle, body, is_text)
         return handle
 
 
@@ -75,12 +74,14 @@ class DaemonLink:
         except OSError:
             return None
 
-    def send_soon(self, session: str, handle: str, body: bytes, is_text: bool) -> None:
-        """Send a result while the request goes on; `is_text`: it must not be read as JSON."""
+    def send_soon(self, session: str, handle: str, body: bytes, is_text: bool) -> bool:
+        """Send a result while the request goes on, and return whether it will be; `is_text`: not to be read as JSON."""
         waiting = self._waiting_bytes + len(body)
-        if len(body) <= MOST_BYTES and waiting <= MOST_WAITING_BYTES and self.run_of_daemon is not None:
-            self._waiting_bytes = waiting
-            self._tasks.start_soon(self._keep, session, handle, body, is_text)
+        if len(body) > MOST_BYTES or waiting > MOST_WAITING_BYTES or self.run_of_daemon is None:
+            return False
+        self._waiting_bytes = waiting
+        self._tasks.start_soon(self._keep, session, handle, body, is_text)
+        return True
 
     async def rows(self, session: str, arguments: Any) -> str | None:
         """The daemon's answer to a call of `fetch_rows`."""
