@@ -14,7 +14,6 @@ from gatemini.text.shorten import CLOSEST, closest, listed, shorten
 SHOWN_STDERR: Final = 300
 """Characters of a backend's last stderr line in a hint."""
 
-_CHECKED = re.compile(r"\.isError\b")
 SHOWN_MEANT: Final = 600
 """Characters of the tools that may have been meant, with their arguments."""
 
@@ -47,6 +46,7 @@ _ADVICE: Final = {
 _KEYS = re.compile(
     r"\b(?:401|403|unauthori[sz]ed|forbidden|api[ _-]?key|token|credentials?|authentication)\b", re.I
 )
+_CHECKED = re.compile(r"\.isError\b")
 _CALLERS: Final = frozenset(
     ("calltool", "invoke", "invoketool", "execute", "executetool", "runtool", "request", "usetool")
 )

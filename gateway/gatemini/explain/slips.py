@@ -44,7 +44,7 @@ _NAMED = re.compile(r"([\w$]{1,80})\s*[=:]\s*[^=:;,{}\n]{0,200}$")
 _AS_TEXT = re.compile(rf"\$\{{\s*({PATH})\s*\}}|\bString\(\s*({PATH})\s*\)")
 _OF_EMPTY = re.compile(r"\bMath\.(?:max|min)\(\s*\.\.\.|/\s*[\w$.]{1,80}\.length\b")
 _EMPTY_CATCH = re.compile(r"\bcatch\s*(?:\([^()]{0,80}\)\s*)?\{\s*\}")
-_FAILED: Final = "error: "
+_ERROR: Final = "error: "
 _GIVES = re.compile(r"\b(?:return|throw)\b")
 
 
@@ -176,7 +176,7 @@ def _objects_and_empty_lists(code: str, text: str) -> Iterator[str]:
         yield f"`{empty[0]}…` (line {line}) gives no finite number where the list is empty, which became null"
 
 
-class Failed(Protocol):
+class FailedCall(Protocol):
     """A failed call; `sent` says whether it left the gateway."""
 
     tool: str
@@ -184,11 +184,11 @@ class Failed(Protocol):
     sent: bool
 
 
-def swallowed(code: str, failed: Sequence[Failed], said: Sequence[str]) -> list[str]:
+def swallowed(code: str, failed: Sequence[FailedCall], said: Sequence[str]) -> list[str]:
     """Note failed calls if the code has an empty `catch`; and, however it went on, calls that were never sent and that
     the texts it has `said` do not name: a wrong name or argument is no answer of the tool.
     """
-    unsent = [call for call in failed if not call.sent and str(call.outcome).startswith(_FAILED)]
+    unsent = [call for call in failed if not call.sent and str(call.outcome).startswith(_ERROR)]
     if unsent:
         shown = "\n".join(text[:MOST_VALUE] for text in said)
         names = dict.fromkeys(_name(call) for call in unsent)
@@ -201,13 +201,13 @@ def swallowed(code: str, failed: Sequence[Failed], said: Sequence[str]) -> list[
     return [f"an empty catch took the error of {_first(failed)}"]
 
 
-def _name(call: Failed) -> str:
+def _name(call: FailedCall) -> str:
     return call.tool.rpartition(".")[2]
 
 
-def _first(failed: Sequence[Failed]) -> str:
+def _first(failed: Sequence[FailedCall]) -> str:
     more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-    error = one_line(str(failed[0].outcome).removeprefix(_FAILED)).removeprefix(
+    error = one_line(str(failed[0].outcome).removeprefix(_ERROR)).removeprefix(
         f"{failed[0].tool} was not called: "
     )
     return f"{failed[0].tool}: {shorten(error, 160)}{more}"
