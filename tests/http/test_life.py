@@ -120,7 +120,8 @@ def test_on_loopback_without_authentication_it_serves_and_warns_and_status_finds
             assert found[0]["sessions"][0]["requests"] == 1
         shown = home.command("status", "-c", str(home.config)).stdout
         assert process.url in shown
-        assert "client modern: as " in shown
+        assert "modern: as " in shown
+        assert ", 1 request, 0 in flight" in shown
         assert home.run("stop", "-c", str(home.config)).returncode == 0
         assert process.process.wait(60) == 0
     assert not list(Path(home.place.folder).glob("*.sock"))

@@ -156,11 +156,11 @@ async def test_an_instance_gets_the_roots_of_its_session_and_a_shared_backend_no
     for name in ("one", "two"):
         clients.learn(name, {"roots": {}}, roots(name))
     for name in ("one", "two"):
-        assert (await clients.of(name).ask("roots/list", {}))["roots"] == [{"uri": f"file:///{name}"}]
+        assert (await clients.of(name, "web").ask("roots/list", {}))["roots"] == [{"uri": f"file:///{name}"}]
     with pytest.raises(RpcError, match="only while a call of it is open"):
-        await clients.of(None).ask("roots/list", {})
+        await clients.of(None, "web").ask("roots/list", {})
     with pytest.raises(RpcError, match="only while a call of it is open"):
-        await clients.of("one").ask("sampling/createMessage", {})
+        await clients.of("one", "web").ask("sampling/createMessage", {})
     clients.forget("one")
     with pytest.raises(RpcError, match="does not answer"):
-        await clients.of("one").ask("roots/list", {})
+        await clients.of("one", "web").ask("roots/list", {})

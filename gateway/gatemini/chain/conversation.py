@@ -22,7 +22,7 @@ from gatemini.chain.guest.exchange import Exchange, approvals_open
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.recorded_calls import Entry
-from gatemini.chain.replay.refusals import result_gone
+from gatemini.chain.replay.refusal_texts import result_gone
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of
 from gatemini.chain.values.handles import answer_results_call, spoken_method, too_large

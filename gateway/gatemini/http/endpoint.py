@@ -24,8 +24,8 @@ from gatemini.http.auth.login import Login, Logins
 from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
 from gatemini.http.exchange import Call, Detachable, Exchange, send_json
 from gatemini.http.replicas.relay import Forwarded, NotInProgress
-from gatemini.http.replicas.replicas import Replicas
 from gatemini.http.replicas.routing import Routing
+from gatemini.http.replicas.this_replica import Replicas
 from gatemini.http.retries import Key, Retries
 from gatemini.http.sdk_sessions import SessionManager, internal_scope
 from gatemini.http.sessions import HttpSession, HttpSessions, TooManySessions

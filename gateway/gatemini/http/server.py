@@ -28,7 +28,7 @@ from gatemini.http.endpoint import Endpoint
 from gatemini.http.network.connections import BoundedConnection
 from gatemini.http.network.guard import Guard
 from gatemini.http.network.tls import Tls
-from gatemini.http.replicas.replicas import Replicas
+from gatemini.http.replicas.this_replica import Replicas
 from gatemini.http.routes import PATH, http_app
 from gatemini.http.sdk_sessions import SessionManager
 from gatemini.http.sessions import HttpSessions

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from gatemini.chain.replay.journal_file import JournalWriter
 from gatemini.chain.replay.recorded_calls import MOST_BYTES, RecordedCalls
 from gatemini.chain.replay.records import Begun, Ended, Rewound, code_hash
-from gatemini.chain.replay.refusals import KNOWN_FIRST
+from gatemini.chain.replay.refusal_texts import KNOWN_FIRST
 from gatemini.errors import ResumeRefused
 
 KEPT_SECONDS = 3600.0

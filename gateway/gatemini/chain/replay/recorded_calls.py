@@ -18,7 +18,7 @@ from gatemini.chain.replay.call_text import shown
 from gatemini.chain.replay.journal_file import LARGE_BYTES, JournalWriter
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.records import Called, Clock, Opened, Started, Stepped, TooLarge
-from gatemini.chain.replay.refusals import differs, unanswered
+from gatemini.chain.replay.refusal_texts import differs, unanswered
 from gatemini.model import READ_RESOURCE, Tool
 from gatemini.output.json.javascript_json import loads_exact
 from gatemini_sandbox.messages import Start

@@ -18,7 +18,7 @@ import msgspec
 from gatemini.chain.replay.journal_file import Batch, encoded
 from gatemini.chain.replay.journals_in_memory import KEPT_SECONDS, Journal
 from gatemini.chain.replay.records import Begun, Called, Ended, Record, Rewound
-from gatemini.chain.replay.refusals import overtaken
+from gatemini.chain.replay.refusal_texts import overtaken
 from gatemini.chain.replay.stored_journals import journal_of
 from gatemini.errors import ResumeRefused, StateUnavailable
 from gatemini.state.store import StateStore

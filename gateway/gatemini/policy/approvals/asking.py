@@ -24,7 +24,7 @@ from gatemini.errors import StateUnavailable
 from gatemini.model import Json
 from gatemini.policy.approvals import client
 from gatemini.policy.approvals.grants import Approval, GrantStore, NotDecided, State
-from gatemini.policy.approvals.refusals import not_granted, nothing_asks
+from gatemini.policy.approvals.refusal_texts import not_granted, nothing_asks
 from gatemini.policy.approvals.shared_grants import SharedGrants
 from gatemini.policy.approvals.subject import Request, Subject
 from gatemini.policy.approvals.webhook import Webhook, WebhookFailed

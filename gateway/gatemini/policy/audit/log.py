@@ -1,4 +1,4 @@
-"""The audit log of one running gateway: number, chain and write records, and keep what could not be written.
+"""The audit log of one running gateway: what is recorded and when, waiting for the disk, keeping what cannot be written.
 
 Records are written to the file at once, on the event loop: that is one system call of a few microseconds. Waiting for
 the disk happens in a thread (`run`); with `fsync: each` the intents that came meanwhile share one wait.
