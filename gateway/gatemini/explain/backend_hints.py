@@ -91,7 +91,8 @@ def tool_failed(error: ErrorFacts, context: HintContext) -> str | None:
         )
     if error.name == "ToolError" and _KEYS.search(error.message):
         return f"get_required_keys_for_tool {spoken(error.tool)} names the keys this backend needs and which are missing"
-    if error.name == "ToolError" and _CHECKED.search(error.source[:SEARCHED]):
+    code = error.source[:SEARCHED]
+    if error.name == "ToolError" and _CHECKED.search(code) and ".raw" not in code:  # a raw result has it
         return "a call that fails throws, its result has no isError: write `try { … } catch (e) { … e.message … }`"
     return None
 
