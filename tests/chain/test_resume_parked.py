@@ -9,6 +9,7 @@ from gatemini.backends.calls.callers import RpcError
 from gatemini.chain.deadline import ChainTime
 from gatemini.config.variables.redaction import Redactor
 from gatemini.model import Json
+from gatemini.policy.principal import NOBODY, Behalf
 from gatemini.protocol.questions import parking as parking_module
 from gatemini.protocol.questions.parking import Parking, Stay
 from gatemini.protocol.relay import Relay
@@ -30,7 +31,7 @@ async def parking() -> AsyncIterator[Parking]:
 
 
 def started(parking: Parking, chain: Callable[[Ask], Awaitable[Json]], session: str = "s") -> Stay:
-    stay = Stay(session)
+    stay = Stay(session, Behalf(NOBODY))
 
     async def ask(method: str, params: Json) -> Json:
         answer: Json = await parking.ask(stay, method, params)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,13 @@ import pytest
 from fixtures.daemons import LEGACY, Home, until
 from gatemini.proxy import places
 from gatemini.proxy.places import PASSED_ON, SUN_PATH_BYTES, PlaceRefused, place_of
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder whose path leaves room for that of a socket; the one of pytest is longer, with several test processes."""
+    with tempfile.TemporaryDirectory(prefix="gm-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

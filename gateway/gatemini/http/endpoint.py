@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,7 @@ from gatemini.errors import StateUnavailable
 from gatemini.http.auth.challenge import LoginRefused
 from gatemini.http.auth.login import Login, Logins
 from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
-from gatemini.http.exchange import Call, Detachable, Exchange, send_json
+from gatemini.http.exchange import Call, Detachable, Exchange, Open, send_json
 from gatemini.http.replicas.relay import Forwarded, NotInProgress
 from gatemini.http.replicas.routing import Routing
 from gatemini.http.replicas.this_replica import Replicas
@@ -40,16 +39,6 @@ CANCEL_SECONDS = 5.0
 LISTEN = "subscriptions/listen"
 SERVER_ERROR = -32000
 RETRY = (b"retry-after", b"1")
-
-
-@dataclass(eq=False, slots=True)
-class Open:
-    """A request or stream that is open for a login; `stop` ends it."""
-
-    login: Login
-    stop: Callable[[], None]
-    stream: bool
-    """Whether it is a stream of notifications, whose end loses no work."""
 
 
 class Endpoint:
@@ -118,6 +107,7 @@ class Endpoint:
         parked = [(stay, stay.login) for stay in self._parking.parked()]
         ended: dict[object, Login] = {}
         for each in [each for each in self.open if not self._logins.holds(each.login)]:
+            each.login_ended = True
             each.stop()
             ended[each.login.key] = each.login
         for stay, login in parked:
@@ -233,7 +223,7 @@ class Endpoint:
             self._retries.begin(key, exchange)
             self._tasks.start_soon(self._run, exchange, call, session, key)
         if await exchange.follow(receive, send) and not exchange.begun:
-            if not self._logins.holds(call.login):
+            if exchange.ended_with(call.login) or not self._logins.holds(call.login):
                 raise self._logins.gone(call.scope)
             await exchange.ended.wait()
             status, why = self._unanswered(exchange)
@@ -249,7 +239,7 @@ class Endpoint:
         return 503, "the request failed before its answer; the log of the gateway has the reason"
 
     async def _run(self, exchange: Exchange, call: Call, session: HttpSession, key: Key | None) -> None:
-        opened = Open(call.login, exchange.leave, stream=False)
+        opened = exchange.opened = Open(call.login, exchange.leave, stream=False)
         self.open.add(opened)
         ident = call.envelope.id
 

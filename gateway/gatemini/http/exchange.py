@@ -77,6 +77,18 @@ class Call:
         return self.envelope.id if self.envelope.method is None else None
 
 
+@dataclass(eq=False, slots=True)
+class Open:
+    """A request or stream that is open for a login; `stop` ends it."""
+
+    login: Login
+    stop: Callable[[], None]
+    stream: bool
+    """Whether it is a stream of notifications, whose end loses no work."""
+    login_ended: bool = False
+    """Whether it was ended because its login does not hold any more."""
+
+
 class Exchange:
     """A request that is being answered. `abandoned` is called once, when no client waits for the answer any more."""
 
@@ -94,6 +106,7 @@ class Exchange:
         self.scope = anyio.CancelScope()
         self.ended = anyio.Event()
         """Set when its task has ended."""
+        self.opened: Open | None = None
         self.done = self.left = False
         self.elsewhere = self.claimed = False
         """`elsewhere`: another replica answers it. `claimed`: other replicas can find that this one answers it."""
@@ -103,6 +116,10 @@ class Exchange:
     @property
     def can_join(self) -> bool:
         return not self._dropped and not self.left
+
+    def ended_with(self, login: Login) -> bool:
+        """Whether it was ended because this login, or an equal one, does not hold any more."""
+        return self.opened is not None and self.opened.login_ended and self.opened.login.key == login.key
 
     @property
     def begun(self) -> bool:

@@ -81,6 +81,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
             env=env,
             start_new_session=True,
         )
+        process_mark.put_mark(self.pid, self.mark)
 
     def _marked(self) -> ChildPipes:
         """Set the mark: asyncio calls this factory in the turn of the loop in which it starts the child."""

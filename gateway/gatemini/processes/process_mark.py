@@ -34,13 +34,24 @@ def set_mark() -> int:
     return chosen
 
 
+def put_mark(pid: int, mark: int) -> None:
+    """Give a child the mark that was set for it: the limit is the process's, and a thread with an event loop of its own
+    may have set another one before the child was started."""
+    if mark:
+        _put(pid, mark)
+
+
 def clear_mark(pid: int) -> None:
-    """Remove the mark of a process that may have started in the same turn as a child."""
+    """Remove the mark of a process that may have started while a mark was set for a child."""
+    _put(pid, None)
+
+
+def _put(pid: int, soft: int | None) -> None:
     if not sys.platform.startswith("linux"):
         return
     with contextlib.suppress(OSError):  # it has ended
         hard = resource.prlimit(pid, resource.RLIMIT_RTTIME)[1]
-        resource.prlimit(pid, resource.RLIMIT_RTTIME, (hard, hard))
+        resource.prlimit(pid, resource.RLIMIT_RTTIME, (hard if soft is None else soft, hard))
 
 
 def _restore(soft: int) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 import anyio
 import anyio.to_thread
 
+from gatemini.processes.process_mark import clear_mark
 from gatemini.processes.worker import ANSWER, RAISED, REQUEST
 
 IDLE_SECONDS = 60.0
@@ -275,6 +276,7 @@ async def _started(module: str, on_lost: Callable[[_Worker], None]) -> _Worker:
         raise
     finally:
         theirs.close()
+    clear_mark(process.pid)
     loop = asyncio.get_running_loop()
     _, worker = await loop.create_connection(lambda: _Worker(on_lost), sock=ours)
     worker.process = process
