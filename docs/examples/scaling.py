@@ -133,7 +133,7 @@ class Outcome:
 
 
 def copies_of_sessions(load: Load, chance: random.Random, sample: int) -> tuple[float, float, float]:
-    """(share of requests that are adoptions, copies at one replica, of one session but the first), from some lives."""
+    """(share of requests that are adoptions, copies at one replica, copies of one session after its first), from some lives."""
     requests = adoptions = 0
     held = 0.0
     for _ in range(sample):

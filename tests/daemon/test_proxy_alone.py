@@ -19,6 +19,7 @@ from fixtures.between import GREETING, MIB, between
 from fixtures.daemons import GATEMINI, LEGACY, Home, ProxyClient, until
 from gatemini import __version__
 from gatemini.proxy.places import take_lock
+from gatemini.proxy.stdio import Proxy
 from gatemini.proxy.wire import WAITING_BYTES, WAITING_REQUESTS
 
 LISTING = """
@@ -247,3 +248,10 @@ def test_stdin_that_ends_is_answered_for_at_most_two_seconds(home: Home) -> None
     client.process.stdin.close()
     assert client.process.wait(20) == 0
     assert 1.9 < time.monotonic() - begun < 8
+
+
+def test_a_line_that_is_dropped_may_have_an_id_of_any_kind(home: Home) -> None:
+    proxy = Proxy(home.place, None, {})
+    proxy.dropping = True
+    proxy.from_client(b'{"id": [1], "method": "tools/call"}\n')
+    assert (proxy.dropping, bytes(proxy.down)) == (False, b"")

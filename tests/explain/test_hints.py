@@ -411,3 +411,9 @@ def test_a_hostile_line_takes_no_time(source):
         ("TypeError", "cannot read property 'a' of undefined"),
     ):
         hint(ErrorFacts(name, message, 1, 100_000, source), context())
+
+
+def test_code_that_looks_for_is_error_is_told_that_calls_throw_unless_it_asks_for_raw_results() -> None:
+    code = "const r = await demo.echo({});\nif (r.isError) return 0;"
+    assert "its result has no isError" in said("ToolError", "no", code, tool="demo.echo")
+    assert said("ToolError", "no", code.replace("echo(", "echo.raw("), tool="demo.echo") == ""

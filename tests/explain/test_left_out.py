@@ -57,6 +57,27 @@ def test_nothing_is_said_of_the_last_page_or_where_the_code_wants_no_more(
     assert notes(code, result, value) == []
 
 
+@pytest.mark.parametrize(
+    ("declared", "notes"),
+    [({}, 1), ({"owner": None}, 0)],
+    ids=["no member that there may be", "one that the schema declares"],
+)
+def test_an_empty_value_is_no_answer_unless_its_member_may_be_left_out(
+    declared: dict[str, None], notes: int
+) -> None:
+    code = "const r = await shop.get({});\nreturn r.owner ?? null;"
+    context = HintContext(
+        backends={"shop": "shop"},
+        results=lambda *_: [dumps({"id": 1})],
+        declared=lambda *_: declared,
+        program=ProgramFacts(source=code),
+    )
+    said = left_out(find_reads(code, frozenset(["shop"])), context, "null")
+    assert [text.partition(":")[0] for text in said] == [
+        "nothing was taken from the result of shop.get"
+    ] * notes
+
+
 def test_text_that_tells_of_an_error_is_shown_unless_the_value_has_it() -> None:
     error = "Database error: no such table: orders"
     code = "const rows = await shop.query({});\nreturn rows.length;"

@@ -392,3 +392,30 @@ async def test_a_program_that_is_right_gets_no_note(app: App, code: str) -> None
     text, is_error, _ = await answer(app, code)
     assert not is_error, text
     assert len(text.partition("\n[console]")[0].splitlines()) == 1, text
+
+
+async def test_a_fault_in_a_hint_costs_neither_the_value_nor_the_error(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RecursionError("a hint")
+
+    monkeypatch.setattr("gatemini.chain.run.slips", broken)
+    monkeypatch.setattr("gatemini.chain.failure.hint", broken)
+    monkeypatch.setattr("gatemini.chain.failure.missing_members", broken)
+    text, is_error, _ = await answer(app, "return 6 * 7;")
+    assert (text, is_error) == ("42", False)
+    text, is_error, _ = await answer(app, "return nobody.knows;")
+    assert is_error
+    assert text.startswith("ReferenceError: nobody is not defined")
+    assert [record.getMessage() for record in caplog.records].count("hints could not be written") == 3
+
+
+async def test_calls_that_were_never_sent_are_counted_beside_a_large_value(app: App) -> None:
+    code = (
+        "let n = 0;\nfor (let i = 0; i < 300; i++) try { await demo[`none_${i % 30}`]({}); } catch (e) { n += 1; }\n"
+        "return [n, 'x'.repeat(5e6)];"
+    )
+    text, is_error, _ = await answer(app, code)
+    assert not is_error
+    assert "the code went on without demo.none_0" in text

@@ -148,7 +148,7 @@ def test_counting_tokens_counts_the_smaller_request_and_changes_no_session(
 STREAM = "/v1beta/models/m-1:streamGenerateContent"
 
 
-@pytest.mark.parametrize("query", ["", "?key=k", "?alt=json&key=k"])
+@pytest.mark.parametrize("query", ["", "?key=k", "?alt=json&key=k", "?$alt=json&key=k", "?%24alt=json"])
 def test_a_stream_that_gemini_writes_as_one_array_is_worked_on(
     query: str, provider: FakeProvider, filtering: Proxy
 ) -> None:

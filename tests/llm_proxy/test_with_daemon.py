@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx2
 import pytest
 
@@ -17,6 +18,7 @@ from fixtures.llm_proxy import running_proxy
 from fixtures.llm_upstream import FakeProvider, Said, running_provider
 from gatemini.daemon.client import ask
 from gatemini.daemon.llm_proxies import COMMAND, MOST_PROXIES, LlmProxies
+from gatemini.llm_proxy.daemon_link import MOST_BYTES, MOST_WAITING_BYTES, DaemonLink, SharedStore
 
 FOLD = {"fold": {"handle_over_tokens": 100}}
 ROWS = json.dumps([{"id": f"row-{n}"} for n in range(100)])
@@ -138,3 +140,48 @@ def test_the_totals_of_the_last_proxies_are_held() -> None:
     held = answered(proxies, {"do": "list"})["proxies"]
     assert len(held) == MOST_PROXIES
     assert [account["pid"] for account in held[-2:]] == [MOST_PROXIES + 4, 7]
+
+
+def test_totals_with_a_name_of_another_kind_are_held_too() -> None:
+    proxies = LlmProxies()
+    account = {"pid": [1], "process_started": {}}
+    assert answered(proxies, {"do": "totals", "account": account}) == {"ok": True}
+
+
+@pytest.mark.anyio
+async def test_results_that_wait_for_the_daemon_are_bounded_by_their_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[str] = []
+
+    async def kept(link: DaemonLink, **arguments: Any) -> dict[str, Any]:
+        sent.append(arguments["handle"])
+        return {"ok": True}
+
+    monkeypatch.setattr(DaemonLink, "_ask", kept)
+    monkeypatch.setattr(DaemonLink, "run_of_daemon", 1)
+    body = b"x" * MOST_BYTES
+    room = MOST_WAITING_BYTES // MOST_BYTES
+    async with anyio.create_task_group() as tasks:
+        link = DaemonLink(None, tasks)
+        taken = [link.send_soon("s", f"res_{number:08x}", body, True) for number in range(room + 5)]
+        assert taken == [True] * room + [False] * 5
+        while len(sent) < room:
+            await anyio.lowlevel.checkpoint()
+        link.send_soon("s", "res_later", body, True)  # there is room again
+    assert sent == [*(f"res_{number:08x}" for number in range(room)), "res_later"]
+
+
+def test_a_result_is_sent_once_there_is_a_daemon_and_then_no_more() -> None:
+    sent: list[str] = []
+    runs = False
+
+    def send(session: str, handle: str, body: bytes, is_text: bool) -> bool:
+        sent.append(handle)
+        return runs
+
+    store = SharedStore(b"secret", "s", send)
+    handle = store.keep("c1", b"[1]")
+    runs = True
+    assert [store.keep("c1", b"[1]") for _ in range(2)] == [handle] * 2
+    assert sent == [handle] * 2

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from gatemini.chain.client import CallRecord
 from gatemini.chain.replay.outcome import Outcome
@@ -26,6 +27,10 @@ from gatemini.registry import Registry
 from gatemini.text.size_limit import SizeLimit
 from gatemini_sandbox.messages import Console, ErrorInfo, Facts, Failed, Read
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Failure(Exception):
@@ -109,6 +114,15 @@ def of_script(end: Failed, program: Facts, notes: Sequence[str]) -> Failure:
     )
 
 
+def safely(write: Callable[[], T], instead: T) -> T:
+    """Return the hints that `write` gives, or `instead` where it raises: they never cost the value or error they are about."""
+    try:
+        return write()
+    except Exception:
+        logger.exception("hints could not be written")
+        return instead
+
+
 def explain(
     failure: Failure,
     source: str,
@@ -123,13 +137,8 @@ def explain(
         return failure.batch
     facts = replace(failure.facts, source=source)
     context = replace(hint_context(services, failure.program, trace, who), reads=failure.reads)
-    said = hint(facts, context)
-    place = (facts.line or 0, facts.column or 0)
-    notes = [
-        *failure.notes,
-        *missing_members(context.reads, context, place, said or ""),
-        *unfit_values([read for read in context.reads if (read.line, read.column) < place], context),
-    ]
+    said = safely(partial(hint, facts, context), None)
+    notes = [*failure.notes, *safely(partial(_read_before, facts, context, said or ""), list[str]())]
     calls = [
         CallLine(
             spoken(r.tool),
@@ -155,6 +164,13 @@ def explain(
         notes=notes,
     )
     return render_error(report, budget=budget)
+
+
+def _read_before(facts: ErrorFacts, context: HintContext, said: str) -> list[str]:
+    """Write notes on what the code read before the place of its error."""
+    place = (facts.line or 0, facts.column or 0)
+    before = [read for read in context.reads if (read.line, read.column) < place]
+    return [*missing_members(context.reads, context, place, said), *unfit_values(before, context)]
 
 
 def hint_context(

@@ -27,6 +27,7 @@ from gatemini.chain.failure import (
     of_script,
     of_syntax,
     program_facts,
+    safely,
 )
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.dry_run import DryRun
@@ -231,25 +232,33 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
         ) from exc
     if isinstance(run.end, Failed):
         raise of_script(run.end, run.facts, run.notes)
-    value = _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace, request.client.who))
-    failed = [made for made in chain.invoker.records if made.outcome not in ("ok", None)]
-    value.notes += swallowed(code, failed, "\n".join([value.text, *value.console]))
-    return value
+    return _value(
+        run, run.end, hint_context(services, run.facts, chain.invoker.trace, request.client.who), chain
+    )
 
 
-def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
-    notes = [*run.notes, *end.notes]
+def _value(run: ScriptRun, end: Done, context: HintContext, chain: _Chain) -> ChainValue:
+    hints = safely(partial(_hints, run, end, context, chain.invoker.records), list[str]())
+    beside = next((kept for text, kept in run.beside if text == end.text), ())
+    notes = [*run.notes, *end.notes, *hints]
+    return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped, beside)
+
+
+def _hints(run: ScriptRun, end: Done, context: HintContext, records: Sequence[CallRecord]) -> list[str]:
+    """Write what the value and the code show of mistakes."""
+    hints: list[str] = []
     if end.kind == "undefined":
         facts = program_facts(run.facts, end.given)
-        notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
-    notes += missing_members(end.reads, context, said=notes[-1] if end.kind == "undefined" else "")
-    notes += [*unfit_values(end.reads, context), *left_out(end.reads, context, end.text)]
-    notes += promise_notes(context.program, end.text, left_open=run.left_open > 0)
-    notes += [
-        slip for slip in slips(context.program, end.text, context) if not any(slip in note for note in notes)
+        hints.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
+    hints += missing_members(end.reads, context, said=hints[0] if hints else "")
+    hints += [*unfit_values(end.reads, context), *left_out(end.reads, context, end.text)]
+    hints += promise_notes(context.program, end.text, left_open=run.left_open > 0)
+    said = [*run.notes, *end.notes, *hints]
+    hints += [
+        slip for slip in slips(context.program, end.text, context) if not any(slip in note for note in said)
     ]
-    beside = next((kept for text, kept in run.beside if text == end.text), ())
-    return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped, beside)
+    failed = [made for made in records if made.outcome not in ("ok", None)]
+    return [*hints, *swallowed(context.program.source, failed, [end.text, *end.console.lines])]
 
 
 def _failed(

@@ -166,10 +166,8 @@ def _install(
         data = read_bytes(file.path)
         before = None if data is None else decoded(data)
         taken = None
-        there = file.servers(
-            before or ""
-        )  # a file that cannot be edited is refused before anything is taken from it
-        if take and before is not None and (there or before.strip("\ufeff \t\r\n")):
+        servers = file.servers(before or "")  # refuses a file that cannot be edited, before anything is taken
+        if take and before is not None and (servers or before.strip("\ufeff \t\r\n")):
             from gatemini.cli.take_over import planned
 
             taken = planned(file, INSTALLS[name], target)
@@ -179,7 +177,9 @@ def _install(
         if taken is not None:
             from gatemini.cli.take_over import carry_out
 
-            kept_text(file)  # our file is written first: what this one refuses is found before
+            kept_text(
+                file
+            )  # our configuration is written first: what the client's file refuses must be found before
             check_writable(file.path)
             carry_out(
                 taken, file, before or "", entry, INSTALLS[name], outcome, dry_run=dry_run, as_json=as_json

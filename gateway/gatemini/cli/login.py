@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.cli.recorded import record_login
+from gatemini.cli.login_records import record_login
 from gatemini.errors import BackendNotFound, GateminiError, InvalidRequest, LoginRequired
 
 if TYPE_CHECKING:

@@ -30,26 +30,17 @@ def pin(*, action: str | None, names: list[str], config: Path | None, as_json: b
     async def act(gateway: App) -> dict[str, Any]:
         await _observe(gateway)
         asked = [_split(gateway, name) for name in names]
+        backends, lock = {backend for backend, _ in asked}, str(gateway.pins.path)
+        before = _differences(gateway, backends, whole=as_json)
         if action == "diff":
-            return {
-                "lock": str(gateway.pins.path),
-                "backends": _differences(gateway, {b for b, _ in asked}, whole=as_json),
-            }
+            return {"lock": lock, "backends": before}
         # Shown as it is approved: the server may list something else than it did for `pin diff`.
-        taken = (
-            _only(_differences(gateway, {b for b, _ in asked}, whole=as_json), asked)
-            if action == "approve"
-            else []
-        )
+        changes = _only(before, asked) if action == "approve" else []
         done = _approve(gateway, asked) if action == "approve" else _begin(gateway)
         if done:
             gateway.pins.save()
-        return {
-            "lock": str(gateway.pins.path),
-            "approved": done,
-            "changes": taken,
-            "backends": _differences(gateway, {b for b, _ in asked}, whole=as_json),
-        }
+        after = _differences(gateway, backends, whole=as_json)
+        return {"lock": lock, "approved": done, "changes": changes, "backends": after}
 
     answer = with_app(config, act)
     if as_json:

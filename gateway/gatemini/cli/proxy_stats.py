@@ -24,13 +24,12 @@ def read_proxies() -> list[ProxyAccount]:
     """The totals of all proxies, of this user's daemons and of their own files, the latest activity first."""
     from gatemini.llm_proxy.totals import ProxyAccount, read_totals
 
-    found: dict[tuple[int, float], ProxyAccount] = {}
     given = read_totals()
     for account in _of_daemons():
-        with suppress(ValueError):  # of another version
+        with suppress(ValueError):  # a proxy of another version
             given.append(ProxyAccount.model_validate(account))
-    for each in sorted(given, key=lambda proxy: (proxy.ended, proxy.last)):
-        found[each.pid, each.process_started] = each
+    oldest_first = sorted(given, key=lambda proxy: (proxy.ended, proxy.last))
+    found = {(each.pid, each.process_started): each for each in oldest_first}
     return sorted(found.values(), key=lambda proxy: proxy.last, reverse=True)
 
 

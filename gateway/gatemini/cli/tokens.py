@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatemini.cli import shell
-from gatemini.cli.recorded import record_login
+from gatemini.cli.login_records import record_login
 from gatemini.errors import InvalidRequest
 
 if TYPE_CHECKING:

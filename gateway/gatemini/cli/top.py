@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,6 @@ _STATES = {
     "stopped": "red",
     "login_required": "yellow",
 }
-
-
 _NUMBERS = (
     (WIDE, ("calls", "open", "p50 ms", "p95 ms", "MB", "users", "restarts")),
     (60, ("calls", "open", "p95 ms", "MB", "users")),
@@ -173,7 +172,7 @@ def view(found: Sample, note: str, width: int, height: int) -> RenderableType:
         Text(f"! {visible(text)}", style="yellow", no_wrap=True, overflow="ellipsis") for text in notes
     ]
     sessions = sorted(status["sessions"], key=lambda each: (-each["in_flight"], -each["requests"]))
-    rows = height - 1 - -(-len(figures) // width) - FRAME_ROWS
+    rows = height - 1 - ceil(len(figures) / width) - FRAME_ROWS
     warnings = warnings[: max(1, min(MOST_WARNINGS, rows // 3))]
     for_clients, for_backends = shares(rows - len(warnings), len(sessions), len(backends))
     return Group(

@@ -79,7 +79,7 @@ def session_key(request: Request, header: str | None = None) -> str:
 
 
 def _texts(content: Json | None) -> Iterator[str]:
-    """Texts of a content and the JSON of what else it has: clients move cache markers from message to message."""
+    """Texts of a content without what is beside them (clients move cache markers), and the JSON of parts without a text."""
     if content is None or content.is_string:
         yield content.string() if content is not None else ""
         return

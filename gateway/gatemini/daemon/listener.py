@@ -12,24 +12,24 @@ PEER_BYTES = 12
 """Size of `struct ucred`: process, user and group."""
 
 
-SPARE = 8
+SPARE_DESCRIPTORS = 8
 
 
-class Spare:
-    """Descriptors that are held back, so that a process which has none left can still say so."""
+class SpareDescriptors:
+    """Descriptors that are held back, so that a process which has none left can still answer its clients."""
 
     def __init__(self) -> None:
         self._held: list[int] = []
         self.take()
 
     def take(self) -> None:
-        """Hold as many as there may be."""
+        """Hold as many as there are to be, or as can be had."""
         with suppress(OSError):
-            while len(self._held) < SPARE:
+            while len(self._held) < SPARE_DESCRIPTORS:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def release(self) -> None:
-        """Let them be used for something else."""
+        """Close them, so that something else can use them."""
         while self._held:
             os.close(self._held.pop())
 

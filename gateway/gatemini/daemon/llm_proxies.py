@@ -25,7 +25,7 @@ class LlmProxies:
 
     def __init__(self) -> None:
         self._results = ResultStore()
-        self._totals: dict[tuple[Any, Any], dict[str, Any]] = {}
+        self._totals: dict[tuple[str, str], dict[str, Any]] = {}
 
     async def answer(self, arguments: _Arguments) -> dict[str, Any]:
         """The answer to one command; `do` says what."""
@@ -33,8 +33,8 @@ class LlmProxies:
             case "keep":
                 return self._keep(arguments)
             case "rows":
-                kept = _Kept(self._results, str(arguments.get("session")))
-                text = await anyio.to_thread.run_sync(_rows, kept, arguments.get("arguments"))
+                of_session = _Rows(self._results, str(arguments.get("session")))
+                text = await anyio.to_thread.run_sync(fetch_rows, of_session, arguments.get("arguments"))
                 return {"ok": True, "text": text}
             case "totals":
                 return self._count(arguments.get("account"))
@@ -59,7 +59,7 @@ class LlmProxies:
     def _count(self, account: Any) -> dict[str, Any]:
         if not isinstance(account, dict):
             return {"ok": False, "error": "account: allowed is an object"}
-        key = (account.get("pid"), account.get("process_started"))
+        key = (str(account.get("pid")), str(account.get("process_started")))
         self._totals.pop(key, None)
         self._totals[key] = account
         while len(self._totals) > MOST_PROXIES:
@@ -68,8 +68,8 @@ class LlmProxies:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """The results of one session."""
+class _Rows:
+    """Reads rows of one session's results."""
 
     results: ResultStore
     session: str
@@ -78,7 +78,3 @@ class _Kept:
         if self.results.info(handle).get("label") != self.session:
             raise ResultGone(f"{handle} is of another session")
         return self.results.rows(handle, offset, limit, most=PAGE_BYTES)
-
-
-def _rows(kept: _Kept, arguments: Any) -> str:
-    return fetch_rows(kept, arguments)

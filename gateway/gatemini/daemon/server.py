@@ -24,7 +24,7 @@ from gatemini.config.variables.references import SecretAnswers
 from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control, config_current
 from gatemini.daemon.hello import Hello, Variables
-from gatemini.daemon.listener import SPARE, Listener, LockLost, Spare
+from gatemini.daemon.listener import SPARE_DESCRIPTORS, Listener, LockLost, SpareDescriptors
 from gatemini.daemon.llm_proxies import LlmProxies
 from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions.sessions import Sessions
@@ -98,7 +98,7 @@ class Daemon:
         """The version that is installed, where it is not the running one."""
         self.restarting = False
         self._given = dict(os.environ)
-        self._spare = Spare()
+        self._spare = SpareDescriptors()
         self._heard = anyio.Event()
         self.ready = anyio.Event()
         self._stop = anyio.Event()
@@ -251,7 +251,7 @@ class Daemon:
             with anyio.move_on_after(TURN_AWAY_SECONDS):
                 async with anyio.create_task_group() as tasks:
                     with suppress(OSError):
-                        for _ in range(SPARE // 2):
+                        for _ in range(SPARE_DESCRIPTORS // 2):
                             sock, _ = listening.accept()
                             sock.setblocking(False)
                             tasks.start_soon(self._client, sock, self.trouble["accept"])
@@ -312,7 +312,7 @@ class Daemon:
                 await self._write_answers()
                 await self.sessions.sweep()
                 self.trouble.pop("upkeep", None)
-            except OSError as error:  # of a full disk, without a descriptor
+            except OSError as error:  # a full disk, or no descriptor left
                 self.trouble["upkeep"] = f"files of sessions are not looked after: {error}"
             if self.app is not None:
                 self.levels.set_base(self.app.loaded.config.least_level)

@@ -14,7 +14,6 @@ from gatemini.text.shorten import CLOSEST, closest, listed, shorten
 SHOWN_STDERR: Final = 300
 """Characters of a backend's last stderr line in a hint."""
 
-_CHECKED = re.compile(r"\.isError\b")
 SHOWN_MEANT: Final = 600
 """Characters of the tools that may have been meant, with their arguments."""
 
@@ -47,6 +46,7 @@ _ADVICE: Final = {
 _KEYS = re.compile(
     r"\b(?:401|403|unauthori[sz]ed|forbidden|api[ _-]?key|token|credentials?|authentication)\b", re.I
 )
+_CHECKED = re.compile(r"\.isError\b")
 _CALLERS: Final = frozenset(
     ("calltool", "invoke", "invoketool", "execute", "executetool", "runtool", "request", "usetool")
 )
@@ -91,7 +91,8 @@ def tool_failed(error: ErrorFacts, context: HintContext) -> str | None:
         )
     if error.name == "ToolError" and _KEYS.search(error.message):
         return f"get_required_keys_for_tool {spoken(error.tool)} names the keys this backend needs and which are missing"
-    if error.name == "ToolError" and _CHECKED.search(error.source[:SEARCHED]):
+    code = error.source[:SEARCHED]
+    if error.name == "ToolError" and _CHECKED.search(code) and ".raw" not in code:  # a raw result has it
         return "a call that fails throws, its result has no isError: write `try { … } catch (e) { … e.message … }`"
     return None
 

@@ -44,7 +44,7 @@ _NAMED = re.compile(r"([\w$]{1,80})\s*[=:]\s*[^=:;,{}\n]{0,200}$")
 _AS_TEXT = re.compile(rf"\$\{{\s*({PATH})\s*\}}|\bString\(\s*({PATH})\s*\)")
 _OF_EMPTY = re.compile(r"\bMath\.(?:max|min)\(\s*\.\.\.|/\s*[\w$.]{1,80}\.length\b")
 _EMPTY_CATCH = re.compile(r"\bcatch\s*(?:\([^()]{0,80}\)\s*)?\{\s*\}")
-_FAILED: Final = "error: "
+_ERROR: Final = "error: "
 _GIVES = re.compile(r"\b(?:return|throw)\b")
 
 
@@ -148,8 +148,10 @@ def _wrong_conditions(code: str) -> Iterator[str]:
 
 def _objects_as_text(code: str, context: HintContext) -> Iterator[str]:
     """Note a result that is an object and is written as text, `${page}` or `String(page)`."""
+    written: dict[str, re.Match[str]] = {}
     for found in islice(_AS_TEXT.finditer(code), MOST_LOOKED_AT):
-        path = found[1] or found[2]
+        written.setdefault(found[1] or found[2], found)
+    for path, found in written.items():
         given = find(path, code, context)
         if given is None or given.rest or not isinstance(given.value, dict) or not given.value:
             continue
@@ -174,7 +176,7 @@ def _objects_and_empty_lists(code: str, text: str) -> Iterator[str]:
         yield f"`{empty[0]}…` (line {line}) gives no finite number where the list is empty, which became null"
 
 
-class Failed(Protocol):
+class FailedCall(Protocol):
     """A failed call; `sent` says whether it left the gateway."""
 
     tool: str
@@ -182,17 +184,16 @@ class Failed(Protocol):
     sent: bool
 
 
-def swallowed(code: str, failed: Sequence[Failed], said: str) -> list[str]:
+def swallowed(code: str, failed: Sequence[FailedCall], said: Sequence[str]) -> list[str]:
     """Note failed calls if the code has an empty `catch`; and, however it went on, calls that were never sent and that
-    are not in what it `said`: a wrong name or argument is no answer of the tool.
+    the texts it has `said` do not name: a wrong name or argument is no answer of the tool.
     """
-    unsent = [
-        call
-        for call in failed
-        if not call.sent
-        and str(call.outcome).startswith(_FAILED)
-        and call.tool.rpartition(".")[2] not in said
-    ]
+    unsent = [call for call in failed if not call.sent and str(call.outcome).startswith(_ERROR)]
+    if unsent:
+        shown = "\n".join(text[:MOST_VALUE] for text in said)
+        names = dict.fromkeys(_name(call) for call in unsent)
+        unnamed = [name for name in islice(names, MOST_LOOKED_AT) if name not in shown]
+        unsent = [call for call in unsent if _name(call) in unnamed]
     if unsent:
         return [f"the code went on without {_first(unsent)}"]
     if not failed or _EMPTY_CATCH.search(code[:SEARCHED]) is None:
@@ -200,9 +201,13 @@ def swallowed(code: str, failed: Sequence[Failed], said: str) -> list[str]:
     return [f"an empty catch took the error of {_first(failed)}"]
 
 
-def _first(failed: Sequence[Failed]) -> str:
+def _name(call: FailedCall) -> str:
+    return call.tool.rpartition(".")[2]
+
+
+def _first(failed: Sequence[FailedCall]) -> str:
     more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-    error = one_line(str(failed[0].outcome).removeprefix(_FAILED)).removeprefix(
+    error = one_line(str(failed[0].outcome).removeprefix(_ERROR)).removeprefix(
         f"{failed[0].tool} was not called: "
     )
     return f"{failed[0].tool}: {shorten(error, 160)}{more}"

@@ -21,8 +21,8 @@ from gatemini.daemon.llm_proxies import COMMAND
 from gatemini.proxy.places import Place, PlaceRefused, config_file, place_of
 
 ANSWER_SECONDS = 2.0
-MOST_WAITING = 1_000
-"""Results that wait to be sent; further ones stay with the proxy alone."""
+MOST_WAITING_BYTES = 32 << 20
+"""Of all results that wait to be sent; further ones stay with the proxy alone."""
 MOST_BYTES = 3_000_000
 """Of a result that is sent: a command to the daemon has at most 4 MiB, and base64 takes a third more."""
 
@@ -31,7 +31,7 @@ class SharedStore(SessionStore):
     """The bodies of one session, of which the daemon gets each once."""
 
     def __init__(
-        self, secret: bytes, session_key: str, send: Callable[[str, str, bytes, bool], None]
+        self, secret: bytes, session_key: str, send: Callable[[str, str, bytes, bool], bool]
     ) -> None:
         session = session_key.encode("utf-8", "surrogatepass")
         super().__init__(key=blake2b(session, key=secret, digest_size=16).digest())
@@ -41,9 +41,8 @@ class SharedStore(SessionStore):
 
     def keep(self, call_id: str, body: bytes, *, is_text: bool = False) -> str:
         handle = super().keep(call_id, body, is_text=is_text)
-        if handle not in self._sent:
+        if handle not in self._sent and self._send(self.session, handle, body, is_text):
             self._sent.add(handle)
-            self._send(self.session, handle, body, is_text)
         return handle
 
 
@@ -65,6 +64,7 @@ class DaemonLink:
         self._place = place
         self._tasks = tasks
         self._turn = anyio.Lock()
+        self._waiting_bytes = 0
 
     @property
     def run_of_daemon(self) -> int | None:
@@ -74,11 +74,14 @@ class DaemonLink:
         except OSError:
             return None
 
-    def send_soon(self, session: str, handle: str, body: bytes, is_text: bool) -> None:
-        """Send a result while the request goes on; `is_text`: it must not be read as JSON."""
-        waiting = self._turn.statistics().tasks_waiting
-        if len(body) <= MOST_BYTES and waiting < MOST_WAITING and self.run_of_daemon is not None:
-            self._tasks.start_soon(self._keep, session, handle, body, is_text)
+    def send_soon(self, session: str, handle: str, body: bytes, is_text: bool) -> bool:
+        """Send a result while the request goes on, and return whether it will be; `is_text`: not to be read as JSON."""
+        waiting = self._waiting_bytes + len(body)
+        if len(body) > MOST_BYTES or waiting > MOST_WAITING_BYTES or self.run_of_daemon is None:
+            return False
+        self._waiting_bytes = waiting
+        self._tasks.start_soon(self._keep, session, handle, body, is_text)
+        return True
 
     async def rows(self, session: str, arguments: Any) -> str | None:
         """The daemon's answer to a call of `fetch_rows`."""
@@ -90,9 +93,12 @@ class DaemonLink:
         return await self._ask(do="totals", account=account) is not None
 
     async def _keep(self, session: str, handle: str, body: bytes, is_text: bool) -> None:
-        async with self._turn:
-            text = b64encode(body).decode()
-            await self._ask(do="keep", session=session, handle=handle, body=text, is_text=is_text)
+        try:
+            async with self._turn:
+                text = b64encode(body).decode()
+                await self._ask(do="keep", session=session, handle=handle, body=text, is_text=is_text)
+        finally:
+            self._waiting_bytes -= len(body)
 
     async def _ask(self, **arguments: Any) -> dict[str, Any] | None:
         if self._place is None or self.run_of_daemon is None:

@@ -41,8 +41,10 @@ COUNT_TOKENS = "/count_tokens"
 STREAMED = ":streamGenerateContent"
 READABLE = frozenset(("", "identity", "gzip", "deflate"))
 """Encodings of an answer that can be looked into; a provider may use others although none is accepted."""
-EVENTS = frozenset((b"alt=sse", b"$alt=sse", b"%24alt=sse"))
-"""In the query of a Gemini client that wants server-sent events; without them it gets one JSON array."""
+ALT = (b"alt=", b"$alt=", b"%24alt=")
+"""How the query of a Gemini client names the form of its stream."""
+EVENTS = frozenset(key + b"sse" for key in ALT)
+"""What asks for server-sent events; without it a client of Gemini gets one JSON array."""
 
 
 @dataclass(slots=True)
@@ -279,7 +281,7 @@ def _wants_array(request: ClientRequest) -> bool:
 
 
 def _for_events(query: bytes) -> bytes:
-    kept = [part for part in query.split(b"&") if part and not part.startswith(b"alt=")]
+    kept = [part for part in query.split(b"&") if part and not part.startswith(ALT)]
     return b"&".join([*kept, b"alt=sse"])
 
 

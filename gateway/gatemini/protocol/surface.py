@@ -116,10 +116,8 @@ class Surface:
 
     def _may_use(self, backend: str) -> bool:
         """Whether the client could call or read something of a backend."""
-        who, chain = (
-            self.session.principal,
-            self._tools.chain,
-        )  # not `who`: another client's request may be at hand
+        # Not `session.who`: another client's request may be at hand.
+        who, chain = self.session.principal, self._tools.chain
         if backend in self._manager.of_others(self.session.id):
             return False
         if chain.door is None or chain.listing(who).registry.backend_tools(backend):
@@ -144,10 +142,8 @@ class Surface:
             return False
         if backend in self._manager.of_others(self.session.id):
             return True
-        who, chain = (
-            self.session.principal,
-            self._tools.chain,
-        )  # not `who`: another client's request may be at hand
+        # Not `session.who`: another client's request may be at hand.
+        who, chain = self.session.principal, self._tools.chain
         return not sees_backend(who, backend, chain.listing(who).registry, chain.registry)
 
     def roots_changed(self) -> None:

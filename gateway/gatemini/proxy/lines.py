@@ -59,8 +59,8 @@ def read(line: bytes | bytearray) -> object:
         return None
 
 
-def name_of(value: object) -> object:
-    """An id or URI as a key of a dictionary: what is neither text nor a number, which a message may hold there, is None."""
+def as_key(value: object) -> object:
+    """An id or URI as the key of a dictionary; None for a value of another kind, which may not be hashable."""
     return value if isinstance(value, str | int | float) else None
 
 

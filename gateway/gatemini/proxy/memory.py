@@ -4,7 +4,7 @@ import os
 import select
 
 from gatemini import __version__
-from gatemini.proxy.lines import Message, name_of, read, written
+from gatemini.proxy.lines import Message, as_key, read, written
 from gatemini.proxy.places import Place, values_digest
 
 LOST = -32000
@@ -74,24 +74,24 @@ class ClientMemory:
         self.repeats = 0
 
     def sent_down(self, message: Message) -> None:
-        method, ident = message.get("method"), name_of(message.get("id"))
+        method, ident = message.get("method"), as_key(message.get("id"))
         if method is None:
             self.open.pop(ident, None)
         elif "id" in message:
             self.questions[ident] = None
         elif method == "notifications/cancelled":
-            self.questions.pop(name_of(_members(message.get("params")).get("requestId")), None)
+            self.questions.pop(as_key(_members(message.get("params")).get("requestId")), None)
 
     def is_for_client(self, message: Message) -> bool:
         """Note a message of the daemon; False where it answers or acknowledges what was only repeated to it."""
-        ident = name_of(message.get("id"))
+        ident = as_key(message.get("id"))
         if "method" not in message and ident in self.swallowed:
             del self.swallowed[ident]
             return False
         if message.get("method") == "notifications/subscriptions/acknowledged":
             meta = _members(_members(message.get("params")).get("_meta"))
             for key, value in meta.items():
-                if key.endswith("subscriptionId") and name_of(value) in self.acknowledged:
+                if key.endswith("subscriptionId") and as_key(value) in self.acknowledged:
                     self.acknowledged.discard(value)
                     return False
         self.sent_down(message)
@@ -137,6 +137,7 @@ class ClientMemory:
 
     def lose(self, ident: object, *, sent: bool, why: str = "the gateway's daemon ended") -> None:
         """Answer a request that no daemon will answer."""
+        ident = as_key(ident)
         request = self.open.pop(ident, None)
         if ident is None:
             return

@@ -155,7 +155,7 @@ class Proxy(Wire):
     def attempt(self, now: float) -> None:
         sock = self.connect()
         if sock is None and (self.wanted or self.waits()):
-            self.limit(now)
+            self.learn_start_seconds(now)
             sock = self.start()
         if sock is not None:
             self.connected(sock)
@@ -166,10 +166,10 @@ class Proxy(Wire):
         if trying and now > self.give_up:
             self.failed(f"the daemon did not answer within {self.start_seconds:g} s")
 
-    def limit(self, now: float) -> None:
-        """Learn once how long a start may take: the last daemon has left it with its answers."""
-        if not self.limited:
-            self.limited = True
+    def learn_start_seconds(self, now: float) -> None:
+        """Learn once how long a start may take, which the last daemon has left with its answers."""
+        if not self.start_seconds_known:
+            self.start_seconds_known = True
             seconds = self.last_saved().get("start_timeout")
             if isinstance(seconds, int | float):
                 self.start_seconds = float(seconds)

@@ -7,7 +7,7 @@ import _socket
 import time
 
 from gatemini import __version__
-from gatemini.proxy.lines import LineEnds, Message, look, name_of, read
+from gatemini.proxy.lines import LineEnds, Message, as_key, look, read
 from gatemini.proxy.memory import REPEATED, SAVED, ClientMemory, Open
 from gatemini.proxy.places import Place
 
@@ -55,7 +55,7 @@ class Wire(ClientMemory):
         # connecting
         self.wanted, self.spawned, self.ungreeted = True, False, 0
         self.next_try, self.pause, self.give_up = 0.0, FIRST_PAUSE, time.monotonic() + START_SECONDS
-        self.start_seconds, self.limited = START_SECONDS, False
+        self.start_seconds, self.start_seconds_known = START_SECONDS, False
 
     def lost(self) -> None:
         """The connection has ended."""
@@ -103,13 +103,13 @@ class Wire(ClientMemory):
 
     def sent_up(self, message: Message, line: bytes, end: int) -> None:
         """Remember what a line of the client means for a later daemon."""
-        method, ident = message.get("method"), name_of(message.get("id"))
+        method, ident = message.get("method"), as_key(message.get("id"))
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
         if method is None:
             self.questions.pop(ident, None)
         elif method == "notifications/cancelled":
-            self.open.pop(name_of(params.get("requestId")), None)
+            self.open.pop(as_key(params.get("requestId")), None)
         elif method == "notifications/initialized":
             self.initialized = line
         elif "id" in message and isinstance(ident, str | int):
@@ -117,9 +117,9 @@ class Wire(ClientMemory):
             if method == "logging/setLevel":
                 self.settings["level"] = Open(method, end, line)
             elif method == "resources/subscribe":
-                self.settings["uri", name_of(params.get("uri"))] = Open(method, end, line)
+                self.settings["uri", as_key(params.get("uri"))] = Open(method, end, line)
             elif method == "resources/unsubscribe":
-                self.settings.pop(("uri", name_of(params.get("uri"))), None)
+                self.settings.pop(("uri", as_key(params.get("uri"))), None)
 
     def request(self, method: object, ident: object, params: Message, request: Open) -> None:
         self.open[ident] = request
@@ -250,7 +250,7 @@ class Wire(ClientMemory):
 
     def private(self, message: Message) -> None:
         kind = message.get("gatemini")
-        if kind == "chain" and (request := self.open.get(name_of(message.get("request")))) is not None:
+        if kind == "chain" and (request := self.open.get(as_key(message.get("request")))) is not None:
             request.chain = message.get("chain")
         elif kind == "draining":
             self.holding, self.wanted = True, bool(message.get("restart"))

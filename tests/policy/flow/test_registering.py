@@ -75,3 +75,16 @@ async def test_under_ask_a_person_is_asked_and_sees_what_was_read(tmp_path: Path
         (question,) = person.asked
         assert "Before this it has read private data: demo.echo" in question
         assert ("extra" in app.manager.names()) is (action == "accept")
+
+
+async def test_a_client_that_asks_nobody_is_told_what_wants_the_consent_and_no_key_that_is_set(
+    tmp_path: Path,
+) -> None:
+    async with running_app(tmp_path, DEMO, registration=OPEN, policy=policy("ask")) as app:
+        session = app.new_session()
+        await read(app, session)
+        result = await app.tools.call("register_manual", {"manual_call_template": TEMPLATE}, session)
+        text = result["content"][0]["text"]
+        assert "policy.flow is `ask`" in text
+        assert "register before such a read" in text
+        assert "registration.stdio" not in text

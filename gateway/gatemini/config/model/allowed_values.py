@@ -66,7 +66,7 @@ def value_faults(
 
 def _unpinned(oauth: BackendOAuth) -> Iterator[ValueFault]:
     """Warn where the server's word decides which issuer gets a secret without a person who sees its page."""
-    what = "client_secret" if oauth.client_secret is not None else "the tokens of clients"
+    what = "client_secret" if oauth.client_secret is not None else "each client's token"
     if oauth.client_secret is not None or oauth.exchange is not None:
         yield ValueFault(
             ("oauth",),

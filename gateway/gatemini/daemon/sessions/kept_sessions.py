@@ -118,7 +118,7 @@ class KeptSessions:
         return kept
 
     def _save(self, token: str, session: Session) -> None:
-        """Write the results of a session that has some, and that it has read nothing where it has not."""
+        """Write a session's results, its log level and what it has read: without a file it counts as having read anything."""
         reads = session.reads.plain() if session.reads is not None else None
         kept = _Kept(time.time(), session.log_level, list(session.results.take_out(MOST_BYTES)), reads)
         if not kept.results and reads is None and session.log_level == DEFAULT_LOG_LEVEL:

@@ -10,8 +10,6 @@ from gatemini.discovery.types.schema_reader import resolve_pointer
 
 COMBINING = ("$ref", "anyOf", "oneOf", "allOf")
 _MAX_NODES = 20_000
-_MAX_STEPS = 8
-"""References and alternatives that lead to one another."""
 
 
 def implied(schema: Mapping[str, Any]) -> list[str]:
@@ -87,36 +85,59 @@ def count_references(root: Any) -> Counter[str]:
 
 def declared_members(schema: Any) -> dict[str, frozenset[str] | None]:
     """Return the names of all properties that a schema speaks of, at any depth, each with the texts it can be; None
-    where it can be anything else.
+    where it can be anything else. Nothing of a schema that is too large to be looked at.
     """
     found: dict[str, frozenset[str] | None] = {}
-    stack = [schema]
+    texts = _Texts(schema)
+    stack, left = [schema], _MAX_NODES
     while stack:
-        match stack.pop():
-            case dict() as inner:
-                properties = inner.get("properties")
-                for name, value in properties.items() if isinstance(properties, dict) else ():
-                    texts, known = _texts(schema, value), found.get(name, frozenset())
-                    found[name] = None if texts is None or known is None else known | texts
-                stack.extend(inner.values())
-            case list() as items:
-                stack.extend(items)
+        inner = stack.pop()
+        left -= 1
+        if left < 0:
+            return {}
+        if isinstance(inner, dict):
+            properties = inner.get("properties")
+            for name, value in properties.items() if isinstance(properties, dict) else ():
+                given, known = texts.of(value), found.get(name, frozenset())
+                found[name] = None if given is None or known is None else known | given
+            stack.extend(inner.values())
+        elif isinstance(inner, list):
+            stack.extend(inner)
     return found
 
 
-def _texts(root: Any, schema: Any, depth: int = 0) -> frozenset[str] | None:
-    """Return the texts that a value can be besides null; None where it can be anything else."""
-    if not isinstance(schema, Mapping) or depth > _MAX_STEPS:
-        return None
-    if isinstance(schema.get("$ref"), str):
-        return _texts(root, resolve_pointer(root, schema["$ref"]), depth + 1)
-    alternatives = schema.get("anyOf") or schema.get("oneOf")
-    if isinstance(alternatives, list):
-        each = [_texts(root, one, depth + 1) for one in alternatives]
-        return None if None in each else frozenset().union(*filter(None, each))
-    if schema.get("type") == "null":
-        return frozenset()
-    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
-    if not isinstance(values, list) or not all(value is None or isinstance(value, str) for value in values):
-        return None
-    return frozenset(filter(None, values))
+class _Texts:
+    """Which texts the values of a schema's parts can be, as far as so many steps show it for all parts together."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._left = _MAX_NODES
+
+    def of(self, part: Any) -> frozenset[str] | None:
+        """Return the texts that a value can be besides null; None where it can be anything else."""
+        found: set[str] = set()
+        seen: set[int] = set()
+        todo = [part]
+        while todo:
+            here = todo.pop()
+            self._left -= 1
+            if not isinstance(here, Mapping) or self._left < 0:
+                return None
+            if id(here) in seen:
+                continue
+            seen.add(id(here))
+            alternatives = here.get("anyOf") or here.get("oneOf")
+            if isinstance(here.get("$ref"), str):
+                todo.append(resolve_pointer(self._root, here["$ref"]))
+            elif isinstance(alternatives, list):
+                self._left -= len(alternatives)
+                todo += alternatives
+            elif here.get("type") != "null":
+                values = here.get("enum", [here["const"]] if "const" in here else None)
+                if not isinstance(values, list) or len(values) > self._left:
+                    return None
+                self._left -= len(values)
+                if not all(value is None or isinstance(value, str) for value in values):
+                    return None
+                found.update(filter(None, values))
+        return frozenset(found)

@@ -1,4 +1,4 @@
-"""Note what results say and code does not read: that there are more pages, or that a call failed."""
+"""Note what code leaves out of results: further pages, errors that are told as text, everything."""
 
 from __future__ import annotations
 
@@ -45,12 +45,13 @@ def left_out(reads: Sequence[Read], context: HintContext, value: str) -> list[st
             continue
         asked = [r for r in reads if any((s.backend, s.tool) == (backend, tool) for s in r.sources)]
         if found:
-            notes += _of(found[-1], name, code, value) or _not_the_next(found[-1], name, asked)
-            notes += _nothing_taken(found, name, asked, value)
+            notes += _unread(found[-1], name, code, value) or _wrong_next(found[-1], name, asked)
+            if not any(read.member in results.declared(source) for read in asked for source in read.sources):
+                notes += _nothing_taken(found, name, asked, value)
     return notes
 
 
-def _of(result: Any, name: str, code: str, value: str) -> list[str]:
+def _unread(result: Any, name: str, code: str, value: str) -> list[str]:
     if isinstance(result, str) and _ERROR.match(result) and result[:SHOWN] not in value:
         return [f"{name} answered with text that tells of an error: {quoted(one_line(result), SHOWN)}"]
     if not isinstance(result, dict) or _LIMITED.search(code):
@@ -63,18 +64,16 @@ def _of(result: Any, name: str, code: str, value: str) -> list[str]:
     return []
 
 
-def _not_the_next(result: Any, name: str, reads: Sequence[Read]) -> list[str]:
+def _wrong_next(result: Any, name: str, reads: Sequence[Read]) -> list[str]:
     """Note a loop over pages that ends by a member that is not there (`has_more`), while another says there is more."""
     if not isinstance(result, dict):
         return []
     more = next((key for key, value in result.items() if value and _NEXT.fullmatch(key)), None)
+    if more is None:
+        return []
     for read in reads:
-        other = _NEXT.fullmatch(read.member) is not None and read.member not in result
-        if (
-            more is not None
-            and other
-            and read.member.replace("_", "").lower() != more.replace("_", "").lower()
-        ):
+        missing = _NEXT.fullmatch(read.member) is not None and read.member not in result
+        if missing and read.member.replace("_", "").lower() != more.replace("_", "").lower():
             return [
                 f"there is more: {one_line(read.shown)} (line {read.line}) is undefined, and {more} in the last result "
                 f"of {name} is {_short(result[more])}"
@@ -87,13 +86,16 @@ def _nothing_taken(results: Sequence[Any], name: str, reads: Sequence[Read], val
     if _EMPTY.fullmatch(value) is None:
         return []
     whole = [read for read in reads if all(source.path == [] for source in read.sources)]
+    members = [read.member for read in whole]
     further = [step for read in reads for source in read.sources for step in source.path[:1]]
     result = results[-1]
     if not whole or not isinstance(result, dict | list | str) or not result:
         return []
-    if not all(step in [read.member for read in whole] for step in further):
+    if not all(step in members for step in further):
         return []
-    if any(read.kind != "asked" or _MAY_LACK.fullmatch(read.member) or _has(results, read) for read in whole):
+    if any(read.kind != "asked" or _MAY_LACK.fullmatch(read.member) for read in whole):
+        return []
+    if any(_has(result, member) for result in results for member in members):
         return []
     read = whole[0]
     return [
@@ -102,17 +104,13 @@ def _nothing_taken(results: Sequence[Any], name: str, reads: Sequence[Read], val
     ]
 
 
-def _has(results: Sequence[Any], read: Read) -> bool:
-    for result in results:
-        if isinstance(result, dict):
-            found = read.member in result
-        else:
-            known = OF_TEXT if isinstance(result, str) else OF_ARRAYS
-            other = not isinstance(result, str | list)
-            found = other or read.member in known or read.member.isdecimal()
-        if found:
-            return True
-    return False
+def _has(result: Any, member: str) -> bool:
+    """Whether a result has the member, or may have it."""
+    if isinstance(result, dict):
+        return member in result
+    if not isinstance(result, str | list):
+        return True
+    return member.isdecimal() or member in (OF_TEXT if isinstance(result, str) else OF_ARRAYS)
 
 
 def _short(value: Any) -> str:

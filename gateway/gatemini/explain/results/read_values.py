@@ -22,6 +22,7 @@ class ReadValues:
         self._context = context
         self._parsed: dict[tuple[str, str], list[Any]] = {}
         self._texts: dict[tuple[str, str], Sequence[str]] = {}
+        self._declared: dict[tuple[str, str], Mapping[str, Collection[str] | None]] = {}
         self._left = MOST_BYTES
 
     def values(self, walk: Walk, source: Source) -> Iterator[Any]:
@@ -50,7 +51,10 @@ class ReadValues:
 
     def declared(self, source: Source) -> Mapping[str, Collection[str] | None]:
         """The members that the tool's output schema names, each with the texts it can be."""
-        return self._context.declared(*self.name(source))
+        name = self.name(source)
+        if name not in self._declared:
+            self._declared[name] = self._context.declared(*name)
+        return self._declared[name]
 
     def has_no(self, source: Source, member: str) -> bool:
         """Whether the text of no result holds the name: then not each value needs to be looked at."""

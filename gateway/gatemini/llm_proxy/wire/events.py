@@ -14,6 +14,7 @@ from gatemini.text.utf8 import encode
 
 _END = re.compile(rb"(?>\r\n|\n|\r(?!\Z)){2}")
 _END_BYTES = 4
+"""Of the longest end of an event."""
 _LINE = re.compile(rb"\r\n|\n|\r")
 
 

@@ -110,14 +110,14 @@ class Admission:
         return mode
 
     def _asked_by(self, kind: str) -> str:
-        mode: str = getattr(self.policy, kind)
-        return (
-            f"registration.{kind} is `ask`"
-            if mode == "ask"
-            else "policy.flow: the session has read something"
-        )
+        """Return what wants a person's consent."""
+        if self._mode(kind) == "ask":
+            return f"registration.{kind} is `ask`"
+        return "policy.flow is `ask`, and the session has read something with a label"
 
     def _remedy(self, kind: str) -> str:
+        if getattr(self.policy, kind) == "allow":
+            return f"register before such a read, or the owner of this gateway adds the backend to {self.config_source}"
         lists = "allow_hosts" if kind == "http" else "allow_commands"
         return (
             f"the owner of this gateway can set `registration.{kind}: allow`, and `registration.{lists}`, in "
