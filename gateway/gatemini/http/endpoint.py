@@ -90,7 +90,7 @@ class Endpoint:
     def stop(self) -> None:
         """End all open requests and streams."""
         for each in list(self.open):
-            each.stop()
+            each.stop(None)
 
     async def renew_logins(self) -> None:
         """Ask the issuer again about the tokens of what is open or parked; `end_invalid` ends what it has ended."""
@@ -104,8 +104,7 @@ class Endpoint:
         """
         ended: dict[object, Login] = {}
         for each in [each for each in self.open if not self._logins.holds(each.login)]:
-            each.login_ended = True
-            each.stop()
+            each.stop(each.login)
             ended[each.login.key] = each.login
         for stay in self._parking.parked():
             login = stay.login
@@ -238,7 +237,7 @@ class Endpoint:
         return 503, "the request failed before its answer; the log of the gateway has the reason"
 
     async def _run(self, exchange: Exchange, call: Call, session: HttpSession, key: Key | None) -> None:
-        opened = exchange.opened = Open(call.login, exchange.leave, stream=False)
+        opened = Open(call.login, exchange.leave, stream=False)
         self.open.add(opened)
         ident = call.envelope.id
 
@@ -333,7 +332,7 @@ class Endpoint:
             await send(message)
 
         cancel = anyio.CancelScope()
-        opened = Open(call.login, cancel.cancel, stream=True)
+        opened = Open(call.login, lambda _: cancel.cancel(), stream=True)
         self.open.add(opened)
         shared = self._shared if call.scope["method"] == "GET" and session.end_stream is None else None
         try:

@@ -79,14 +79,12 @@ class Call:
 
 @dataclass(eq=False, slots=True)
 class Open:
-    """A request or stream that is open for a login; `stop` ends it."""
+    """A request or stream that is open for a login; `stop` ends it, and gets the login if that does not hold any more."""
 
     login: Login
-    stop: Callable[[], None]
+    stop: Callable[[Login | None], None]
     stream: bool
     """Whether it is a stream of notifications, whose end loses no work."""
-    login_ended: bool = False
-    """Whether it was ended because its login does not hold any more."""
 
 
 class Exchange:
@@ -106,7 +104,7 @@ class Exchange:
         self.scope = anyio.CancelScope()
         self.ended = anyio.Event()
         """Set when its task has ended."""
-        self.opened: Open | None = None
+        self._ended_login: Login | None = None
         self.done = self.left = False
         self.elsewhere = self.claimed = False
         """`elsewhere`: another replica answers it. `claimed`: other replicas can find that this one answers it."""
@@ -119,7 +117,7 @@ class Exchange:
 
     def ended_with(self, login: Login) -> bool:
         """Whether it was ended because this login, or an equal one, does not hold any more."""
-        return self.opened is not None and self.opened.login_ended and self.opened.login.key == login.key
+        return self._ended_login is not None and self._ended_login.key == login.key
 
     @property
     def begun(self) -> bool:
@@ -201,10 +199,11 @@ class Exchange:
             self._waiting[client] = anyio.Event()
             await self._waiting[client].wait()
 
-    def leave(self) -> None:
-        """Stop the request: no client waits for it, or its login does not hold any more."""
+    def leave(self, ended: Login | None = None) -> None:
+        """Stop the request: no client waits for it, or its login has `ended`."""
         if self.left or self.done:
             return
+        self._ended_login = ended
         self.left = True
         self._taken.set()
         self._abandoned(self)
