@@ -61,6 +61,9 @@ class Callback:
                     await stream.send(head.encode() + page)
                 except (anyio.BrokenResourceError, anyio.EndOfStream):
                     return
+                finally:  # not before the person has the page: what waits may end this task
+                    if self._answer is not None:
+                        self._answered.set()
 
     def _receive(self, target: str) -> tuple[str, str]:
         try:
@@ -74,7 +77,6 @@ class Callback:
             return "400 Bad Request", "This is not the login that was begun."
         if self._answer is None:
             self._answer = found
-            self._answered.set()
         done = "error" not in found
         return "200 OK", "Logged in. You can close this page." if done else "The login was refused."
 
