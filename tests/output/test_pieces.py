@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gatemini.output.json import lazy_json as lazy
@@ -47,7 +47,13 @@ def joined(pieces: list[Any]) -> Any:
     return parsed.value
 
 
+def without_halves(name: str) -> str:
+    """A name as paths show it: half a surrogate pair cannot be written as UTF-8."""
+    return "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in name)
+
+
 @given(value=values, most=st.integers(1024, 4000))
+@example(value={"\ud800": [{}, {}, {}, {}]}, most=1024)
 def test_following_next_offset_gives_every_row_and_no_page_is_too_large(value: Any, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows_module, "ROW_BYTES", 60)
@@ -74,7 +80,7 @@ def test_following_next_offset_gives_every_row_and_no_page_is_too_large(value: A
         return
     at: Any = value
     for key in keys_to_rows:
-        at = at[key]
+        at = next(below for name, below in at.items() if without_halves(name) == key)
     assert rows == (at if isinstance(at, list) else [at])
 
 
