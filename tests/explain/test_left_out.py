@@ -59,13 +59,13 @@ def test_nothing_is_said_of_the_last_page_or_where_the_code_wants_no_more(
 
 @pytest.mark.parametrize(
     ("declared", "notes"),
-    [({}, 1), ({"owner": None}, 0)],
-    ids=["no member that there may be", "one that the schema declares"],
+    [({}, 1), ({"owner": None}, 0), ({"name": None}, 1)],
+    ids=["no member that there may be", "one that the schema declares", "one that is read further in"],
 )
 def test_an_empty_value_is_no_answer_unless_its_member_may_be_left_out(
     declared: dict[str, None], notes: int
 ) -> None:
-    code = "const r = await shop.get({});\nreturn r.owner ?? null;"
+    code = "const r = await shop.get({});\nreturn r.owner?.name ?? null;"
     context = HintContext(
         backends={"shop": "shop"},
         results=lambda *_: [dumps({"id": 1})],

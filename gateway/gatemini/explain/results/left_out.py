@@ -46,7 +46,10 @@ def left_out(reads: Sequence[Read], context: HintContext, value: str) -> list[st
         asked = [r for r in reads if any((s.backend, s.tool) == (backend, tool) for s in r.sources)]
         if found:
             notes += _unread(found[-1], name, code, value) or _wrong_next(found[-1], name, asked)
-            if not any(read.member in results.declared(source) for read in asked for source in read.sources):
+            optional = results.declared(
+                whole
+            )  # may be left out of a result, also where the schema has it deeper down
+            if not any(read.member in optional for read in asked if all(s.path == [] for s in read.sources)):
                 notes += _nothing_taken(found, name, asked, value)
     return notes
 
