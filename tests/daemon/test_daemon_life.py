@@ -158,7 +158,7 @@ def test_a_busy_daemon_of_an_earlier_version_serves_on_and_status_names_both(hom
     assert (status["pid"], status["version"], status["installed"]) == (pid, __version__, newer)
     assert (
         f"version {__version__} (installed: {newer}, used after a restart)"
-        in home.command("status", "-c", str(home.config)).stdout
+        in home.run("status", "-c", str(home.config)).stdout
     )
     assert busy.value(ident) == "xx"
     until(lambda: home.serving()["version"] == newer, "it is replaced when it is idle")

@@ -9,12 +9,22 @@ if TYPE_CHECKING:
 
 
 async def record_login(loaded: Loaded, command: str, **fields: Any) -> None:
-    """Write what a command has done to a login, where an audit log is configured. Raises AuditFailed under `block`."""
+    """Write what a command has done to a login, where an audit log is configured; warn where it cannot be written.
+
+    It is done already, and the user who may change logins need not be the one that writes the log.
+    """
+    from gatemini.cli import shell
     from gatemini.config.variables.redaction import Redactor
+    from gatemini.errors import AuditFailed
     from gatemini.policy.audit.configured_log import kept_log, open_log
     from gatemini.policy.principal import local
 
     log = open_log(loaded.config.audit, loaded.source, Redactor(loaded.secrets))
-    if log is not None:
+    if log is None:
+        return
+    try:
         async with kept_log(log, False):
             log.event("login", needed=True, principal=local("cli").id, client=f"gatemini {command}", **fields)
+    except* AuditFailed as failed:
+        why = "; ".join(str(error) for error in failed.exceptions)
+        shell.note(f"the audit log has no record of this: {why}")
