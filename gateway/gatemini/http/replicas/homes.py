@@ -30,16 +30,15 @@ class Homes:
         Raises StateUnavailable.
         """
         key = f"home:{session}"
-        while not await self._store.put_new(key, self._replica.encode(), self._ttl):
-            [found] = await self._store.get(key)
-            if found is None:  # it has expired since
-                continue
-            home = found.decode()
-            if home == self._replica or await self._alive(home):
+        while True:
+            [found] = await self._store.get(key)  # first: most calls are those of a session that has a home
+            if found is None:
+                if await self._store.put_new(key, self._replica.encode(), self._ttl):
+                    return self._replica
+            elif (home := found.decode()) == self._replica or await self._alive(home):
                 await self._store.renew(self._ttl, key)
                 return home
-            if await self._store.put_new(f"{key}:{home}", b"", REPLACED_SECONDS):
+            elif await self._store.put_new(f"{key}:{home}", b"", REPLACED_SECONDS):
                 await self._store.put(key, self._replica.encode(), self._ttl)
             else:
                 await anyio.sleep(RETAKE_SECONDS)
-        return self._replica
