@@ -30,7 +30,6 @@ from gatemini.backends.transports.http_errors import (
     refuses_call,
     says_session_lost,
     session_ended,
-    status_error,
     transport_error,
 )
 from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client
@@ -304,7 +303,7 @@ class StreamableLink(HttpLink):
         if about_us and (response.status_code < 500 or all("error" in p.message for p in about_us)):
             self._deliver(about_us, ident)
             return
-        raise status_error(self._name, response, body, quote=self._quotes, logs_in=self._login is not None)
+        raise self._status_error(response, body)
 
     def _deliver(self, pieces: Sequence[Piece], during: int | None = None) -> bool:
         """Pass on messages; whether a caller waited for one. `during` is the request of this response."""

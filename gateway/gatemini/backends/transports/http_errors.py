@@ -81,7 +81,7 @@ def transport_error(name: str, url: str, error: Exception, *, quote: bool) -> Ba
 
 
 def status_error(
-    name: str, response: httpx2.Response, body: bytes, *, quote: bool, logs_in: bool = False
+    name: str, response: httpx2.Response, body: bytes, *, quote: bool, logs_in: bool
 ) -> BackendError:
     """For a status other than 2xx whose body is no JSON-RPC error; `logs_in` if the request had the token of a login."""
     status = response.status_code

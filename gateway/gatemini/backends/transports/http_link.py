@@ -18,6 +18,7 @@ import httpx2
 from gatemini.backends.calls.failures import copied
 from gatemini.backends.oauth.interface import TokenSource
 from gatemini.backends.transports.event_stream import Event, EventReader
+from gatemini.backends.transports.http_errors import status_error
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Broken
 from gatemini.config.model.schema import BackendConfig
@@ -214,6 +215,11 @@ class HttpLink(Link):
                 if len(found) > ERROR_BODY_BYTES:
                     break
         return found
+
+    def _status_error(self, response: httpx2.Response, body: bytes) -> BackendError:
+        """Return the error for a status other than 2xx whose body is no JSON-RPC error."""
+        logs_in = self._login is not None
+        return status_error(self._name, response, body, quote=self._quotes, logs_in=logs_in)
 
     def _too_large(self, ident: int | None) -> Broken:
         reason = f"the answer is larger than {self._max:,} bytes (max_message_mb)"

@@ -16,7 +16,6 @@ from gatemini.backends.transports.http_errors import (
     content_error,
     session_ended,
     shown_url,
-    status_error,
     transport_error,
 )
 from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, origin
@@ -57,9 +56,7 @@ class SseLink(HttpLink):
                     if lost is not None:  # the URL for POSTs belongs to the session
                         self.end(lost)
                         raise lost
-                    raise status_error(
-                        self._name, response, body, quote=self._quotes, logs_in=self._login is not None
-                    )
+                    raise self._status_error(response, body)
                 self._accepted = True
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise transport_error(self._name, self._endpoint, error, quote=self._quotes) from error
@@ -80,13 +77,7 @@ class SseLink(HttpLink):
             async with self._open("GET", self._url, {"accept": "text/event-stream"}) as response:
                 kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
                 if not response.is_success:
-                    raise status_error(
-                        self._name,
-                        response,
-                        await self._start_of(response),
-                        quote=self._quotes,
-                        logs_in=self._login is not None,
-                    )
+                    raise self._status_error(response, await self._start_of(response))
                 if kind not in _MAY_BE_EVENTS:
                     raise content_error(
                         self._name,
