@@ -221,16 +221,18 @@ class HttpServer:
             await self.endpoint.renew_logins()
 
     def _login_refused(self, address: str, reason: str) -> None:
-        door = self.app.chain.door
-        if door is not None and door.audit is not None:
-            door.audit.event("login", outcome="refused", address=address, reason=reason)
+        self._record("refused", address=address, reason=reason)
 
     def _record_login(self, outcome: str, login: Login, **more: Any) -> None:
+        who = login.principal
+        about: Json = {"client": who.client, "token": login.token, "scopes": sorted(who.scopes), **more}
+        self._record(outcome, principal=who.id, transport="http", **about)
+
+    def _record(self, outcome: str, **about: Any) -> None:
+        """Record a login, or the refusal of one, in the audit log if there is one."""
         door = self.app.chain.door
         if door is not None and door.audit is not None:
-            who = login.principal
-            about: Json = {"client": who.client, "token": login.token, "scopes": sorted(who.scopes), **more}
-            door.audit.event("login", outcome=outcome, principal=who.id, transport="http", **about)
+            door.audit.event("login", outcome=outcome, **about)
 
     def _unready(self) -> str:
         """Return why balancers should send no requests, "" where they should."""
