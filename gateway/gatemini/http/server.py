@@ -225,7 +225,7 @@ class HttpServer:
 
     def _record_login(self, outcome: str, login: Login, **more: Any) -> None:
         who = login.principal
-        about: Json = {"client": who.client, "token": login.token, "scopes": sorted(who.scopes), **more}
+        about: Json = {"client": who.client, "token": login.token_id, "scopes": sorted(who.scopes), **more}
         self._record(outcome, principal=who.id, transport="http", **about)
 
     def _record(self, outcome: str, **about: Any) -> None:

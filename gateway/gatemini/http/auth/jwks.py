@@ -51,7 +51,7 @@ class Jwks:
 
     async def keys(self, kid: str | None) -> list[Key]:
         """Return the keys that may have signed a token with this kid (None: it names none). Raises IssuerFailed."""
-        # While one request waits for a slow issuer, those that a known key serves do not.
+        # While one request waits for a slow issuer, others whose key is known do not wait.
         served = self._age() <= LAST_GOOD_SECONDS and self._lock.locked() and self._named(kid)
         if self._age() > FRESH_SECONDS and not served:
             await self._fetch(lambda: self._age() > FRESH_SECONDS)

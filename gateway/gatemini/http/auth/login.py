@@ -74,14 +74,14 @@ class Login:
     """Whether another replica has checked it, which has the connection and ends the request with the login."""
 
     @property
-    def token(self) -> str:
+    def token_id(self) -> str:
         """The id of its token in the token file, "" for one of an issuer."""
         return self.found.entry.id if self.found is not None and self.found.entry is not None else ""
 
     @property
     def key(self) -> tuple[Principal, str]:
         """Equal for logins of the same rights by the same token."""
-        return self.principal, self.token
+        return self.principal, self.token_id
 
     @classmethod
     def of_forwarded(cls, principal: Principal) -> Login:
@@ -198,9 +198,8 @@ class Logins:
         if self._introspection is not None and config.auth.introspection is not None:
             claims = await self._introspection.claims(token)
             named = claims.get("iss")
-            if (
-                not isinstance(named, str) or named == OWN_ISSUER
-            ):  # it must not make principals of our own tokens
+            # An issuer that calls itself as ours must not speak for the principals of the token file.
+            if not isinstance(named, str) or named == OWN_ISSUER:
                 named = config.auth.introspection.url
             return _of_claims(claims, named, _client(claims, "client_id"), token)
         raise TokenRefused("it has none of the forms that are configured")
