@@ -286,10 +286,10 @@ def _stored_key(folder: Path, *, make: bool) -> bytes:
                 hint="`openssl rand -base64 32` makes one",
             )
         return sha256(given.encode()).digest()
-    with suppress(FileNotFoundError):
-        return read_own(folder / KEY_FILE, KEY_BYTES)
     if not make:
         return _kept_key(folder, make=False)
+    with suppress(FileNotFoundError):  # a key that is there needs no turn
+        return read_own(folder / KEY_FILE, KEY_BYTES)
     turn = FileTurn(folder / f".{KEY_FILE}.lock")  # else two processes would make a key each, and one be lost
     try:
         if not turn.wait():
