@@ -102,7 +102,7 @@ async def _register(authority: Authority, redirect: str) -> Client:
 
 
 def proof(config: BackendOAuth, login: Login, form: dict[str, str]) -> dict[str, str]:
-    """Authenticate the client: add to a form for the issuer what belongs there, and return the headers."""
+    """Authenticate the client by its method: add fields to a form for the issuer, or return headers to send with it."""
     client = login.client
     secret = client.secret if client.registered else config.client_secret
     if client.method == "client_secret_basic" and secret is not None:

@@ -256,7 +256,7 @@ class Credentials(TokenSource):
                 await self._refresh(login, challenge)
 
     async def _same_issuer(self, challenge: Challenge) -> Authority:
-        """Find the issuer. Raises BackendError for another one than before: it gets no secret unless a person agrees."""
+        """Return the issuer. Raises BackendError if it is not the one before: a new one gets no secret unless a person agrees."""
         authority = await discover(self.url, challenge, self.oauth.issuer)
         known = self._kept.login
         if known is None or issuers_match(authority.name, known.issuer):
@@ -330,7 +330,7 @@ class Credentials(TokenSource):
         return True
 
     def _of_pinned_issuer(self, kept: Kept) -> Kept:
-        """Return what is stored, without a login of another issuer than `oauth.issuer`: that one would get our secret."""
+        """Return what is stored; leave out a login of an issuer that is not `oauth.issuer`, which would get our secret."""
         login, pinned = kept.login, self.oauth.issuer
         if login is None or pinned is None or issuers_match(login.issuer, pinned):
             return kept

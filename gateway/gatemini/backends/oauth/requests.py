@@ -42,7 +42,7 @@ class IssuerUnreachable(OAuthError):
 
 
 class LoginBusy(OAuthError):
-    """Another process is changing the login for longer than that may take."""
+    """Another process has the turn to change the login, for longer than any change takes."""
 
 
 def checked(url: str, backend_url: str) -> str:

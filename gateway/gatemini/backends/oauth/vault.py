@@ -225,9 +225,8 @@ class FileTurn:
         os.close(self._held)
         if self._claimed:
             with suppress(FileNotFoundError):
-                if (
-                    self._claim.read_bytes() == self._token
-                ):  # else it took too long, and another process has the turn
+                # With another token it is that of a process which has the turn now, as this one took too long.
+                if self._claim.read_bytes() == self._token:
                     self._claim.unlink()
 
     def _claims(self) -> bool:
@@ -266,7 +265,7 @@ def unseal(folder: Path, sealed: bytes, name: str) -> bytes:
 
 
 def _key(folder: Path, *, make: bool) -> bytes:
-    """The key; one is made where there is none yet. Raises ConfigError, OSError."""
+    """Return the key, of the right size; `make` one where there is none yet. Raises ConfigError, OSError."""
     found = _stored_key(folder, make=make)
     if len(found) != KEY_BYTES:
         raise ConfigError(

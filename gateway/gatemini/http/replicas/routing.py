@@ -20,7 +20,7 @@ from gatemini.protocol.questions.shared_parking import waiting_replica
 logger = logging.getLogger(__name__)
 
 RETAKE_SECONDS = 0.02
-"""Until another replica has replaced the claim of one that is gone."""
+"""Between two looks at whether another replica has replaced the claim of one that is gone."""
 KEPT_HEADERS = frozenset({b"accept", b"content-type", b"last-event-id"})
 """Forwarded with those of MCP. The token is not: its login was checked already."""
 
