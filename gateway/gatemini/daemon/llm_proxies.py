@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio.to_thread
 
-from gatemini.context.stores import HANDLE, PAGE_BYTES, fetch_rows
 from gatemini.errors import ResultGone
+from gatemini.output.store.fetched_rows import HANDLE, PAGE_BYTES, fetch_rows
 from gatemini.output.store.results import MAX_ROWS, ResultStore
 
 COMMAND = "llm_proxy"
