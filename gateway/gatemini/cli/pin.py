@@ -31,16 +31,18 @@ def pin(*, action: str | None, names: list[str], config: Path | None, as_json: b
         await _observe(gateway)
         asked = [_split(gateway, name) for name in names]
         backends, lock = {backend for backend, _ in asked}, str(gateway.pins.path)
-        before = _differences(gateway, backends, whole=as_json)
+
+        def differences() -> list[dict[str, Any]]:
+            return _differences(gateway, backends, whole=as_json)
+
         if action == "diff":
-            return {"lock": lock, "backends": before}
+            return {"lock": lock, "backends": differences()}
         # Shown as it is approved: the server may list something else than it did for `pin diff`.
-        changes = _only(before, asked) if action == "approve" else []
+        changes = _only(differences(), asked) if action == "approve" else []
         done = _approve(gateway, asked) if action == "approve" else _begin(gateway)
         if done:
             gateway.pins.save()
-        after = _differences(gateway, backends, whole=as_json)
-        return {"lock": lock, "approved": done, "changes": changes, "backends": after}
+        return {"lock": lock, "approved": done, "changes": changes, "backends": differences()}
 
     answer = with_app(config, act)
     if as_json:
