@@ -161,7 +161,7 @@ def _differences(gateway: App, only: set[str], *, whole: bool) -> list[dict[str,
 
 
 def _only(rows: list[dict[str, Any]], asked: list[tuple[str, str | None]]) -> list[dict[str, Any]]:
-    """What of these differences is approved: all of a backend, or these of its tools and prompts."""
+    """The differences that approving `asked` approves: all of a backend's, or those of the named tools and prompts."""
     found = []
     for row in rows:
         tools = {tool for backend, tool in asked if backend == row["backend"]}

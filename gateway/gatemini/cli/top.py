@@ -187,7 +187,7 @@ def view(found: Sample, note: str, width: int, height: int) -> RenderableType:
 
 
 def shares(rows: int, clients: int, backends: int) -> tuple[int, int]:
-    """How many of so many rows the clients and the backends get: each at least half, where it has as many."""
+    """Divide rows between clients and backends: each gets at least half of them, unless it needs fewer."""
     half = max(1, rows // 2)
     for_backends = min(backends, max(half, rows - clients))
     return min(max(1, clients), max(1, rows - for_backends)), max(1, for_backends)

@@ -28,7 +28,7 @@ class LlmProxies:
         self._totals: dict[tuple[str, str], dict[str, Any]] = {}
 
     async def answer(self, arguments: _Arguments) -> dict[str, Any]:
-        """The answer to one command; `do` says what."""
+        """Answer one command, which the argument `do` names."""
         match arguments.get("do"):
             case "keep":
                 return self._keep(arguments)

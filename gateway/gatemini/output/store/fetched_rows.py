@@ -17,7 +17,7 @@ SHOWN_CHARS = 60
 
 
 class Rows(Protocol):
-    """Where rows are read."""
+    """Results whose rows are read by handle."""
 
     def rows(self, handle: str, offset: Any = 0, limit: Any = MAX_ROWS) -> dict[str, Any]:
         """Return rows (of text: lines) with `total_rows` and `next_offset`. Raises ResultGone, InvalidRequest."""
