@@ -15,7 +15,7 @@ FOLDERS = ("gateway/gatemini", "sandbox/gatemini_sandbox", "js_runtime/gatemini_
 SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 
 MOST_LINES, LONG_FILES, LONGEST_FILE = 400, 3, 441
-MOST_LINES_OF_A_FUNCTION, LONG_FUNCTIONS = 50, 1
+MOST_LINES_OF_A_FUNCTION, LONG_FUNCTIONS = 50, 0
 MOST_FILES, LARGE_FOLDERS = 12, 4
 """Each limit, and how many do not keep to it yet: lower the number with every file that is split."""
 

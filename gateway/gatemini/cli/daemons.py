@@ -113,9 +113,8 @@ def _show(answer: dict[str, Any]) -> None:
 def _client(session: dict[str, Any], *, over_http: bool) -> str:
     """What one line says of a client; a daemon of an earlier version does not name the backends."""
     name = visible(session["client"] or "") or ("(not named)" if over_http else "(no handshake yet)")
-    whose = f"as {session['principal']}" if over_http else f"process {session['pid']}"
     facts = [
-        whose,
+        f"as {session['principal']}" if over_http else f"process {session['pid']}",
         f"for {elapsed(time.time() - session['since'])}",
         counted(session["requests"], "request"),
         f"{session['in_flight']} in flight",

@@ -153,8 +153,7 @@ def _install(
     as_json: bool,
 ) -> Outcome:
     from gatemini.config.clients.client_entry import OWN_NAME
-    from gatemini.config.clients.client_file import check_writable, decoded, kept_text, read_bytes
-    from gatemini.config.clients.installing import Foreign, plan_install
+    from gatemini.config.clients.installing import Foreign
     from gatemini.config.documents.text_edit import EditRefused
 
     snippet = file.with_entry("", OWN_NAME, entry).rstrip("\n")
@@ -163,30 +162,7 @@ def _install(
         outcome.lines = [snippet]
         return outcome
     try:
-        data = read_bytes(file.path)
-        before = None if data is None else decoded(data)
-        taken = None
-        servers = file.servers(before or "")  # refuses a file that cannot be edited, before anything is taken
-        if take and before is not None and (servers or before.strip("\ufeff \t\r\n")):
-            from gatemini.cli.take_over import planned
-
-            taken = planned(file, INSTALLS[name], target)
-        change = plan_install(
-            file, INSTALLS[name], before, entry, force=force, take=taken.names if taken else ()
-        )
-        if taken is not None:
-            from gatemini.cli.take_over import carry_out
-
-            kept_text(
-                file
-            )  # our configuration is written first: what the client's file refuses must be found before
-            check_writable(file.path)
-            carry_out(
-                taken, file, before or "", entry, INSTALLS[name], outcome, dry_run=dry_run, as_json=as_json
-            )
-        elif dry_run and not as_json:
-            _show_change(file, before or "", change)
-        _write(file, data, change, outcome, INSTALLS[name], dry_run=dry_run)
+        _edit(file, entry, target, outcome, force=force, take=take, dry_run=dry_run, as_json=as_json)
     except Foreign:
         outcome.status = "refused"
         outcome.detail = f"has another server named {OWN_NAME}: --force replaces it"
@@ -196,6 +172,46 @@ def _install(
         outcome.status, outcome.detail = "refused", str(error)
         outcome.lines = ["untouched; add this by hand:", snippet]
     return outcome
+
+
+def _edit(
+    file: ClientFile,
+    entry: dict[str, Any],
+    target: Path,
+    outcome: Outcome,
+    *,
+    force: bool,
+    take: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Write our entry into the file, after moving its servers to `target` if they are taken.
+
+    Raises Foreign, ConfigError, EditRefused.
+    """
+    from gatemini.config.clients.client_file import check_writable, decoded, kept_text, read_bytes
+    from gatemini.config.clients.installing import plan_install
+
+    install = INSTALLS[outcome.client]
+    data = read_bytes(file.path)
+    before = None if data is None else decoded(data)
+    taken = None
+    servers = file.servers(before or "")  # refuses a file that cannot be edited, before anything is taken
+    if take and before is not None and (servers or before.strip("\ufeff \t\r\n")):
+        from gatemini.cli.take_over import planned
+
+        taken = planned(file, install, target)
+    change = plan_install(file, install, before, entry, force=force, take=taken.names if taken else ())
+    if taken is not None:
+        from gatemini.cli.take_over import carry_out
+
+        # Our configuration is written first: what the client's file refuses must be found before.
+        kept_text(file)
+        check_writable(file.path)
+        carry_out(taken, file, before or "", entry, install, outcome, dry_run=dry_run, as_json=as_json)
+    elif dry_run and not as_json:
+        _show_change(file, before or "", change)
+    _write(file, data, change, outcome, install, dry_run=dry_run)
 
 
 def _write(

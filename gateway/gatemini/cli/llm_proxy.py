@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatemini.cli import shell
+from gatemini.cli.running_daemon import possible_place
 
 if TYPE_CHECKING:
     from gatemini.config.model.context import ContextConfig
@@ -29,7 +30,6 @@ def llm_proxy(
 ) -> None:
     """Make requests to a model smaller on their way: point the client's base URL at the printed address."""
     from gatemini.config.load import load_config
-    from gatemini.llm_proxy.daemon_link import place_of_daemon
     from gatemini.llm_proxy.server import serve
 
     loaded = load_config(config, environ=os.environ)
@@ -43,7 +43,7 @@ def llm_proxy(
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    model, daemon = loaded.config.semantic.model, place_of_daemon(config)
+    model, daemon = loaded.config.semantic.model, possible_place(config)
     serve(upstream, listen, context, model, announce, daemon=daemon)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gatemini.cli import shell
+
 if TYPE_CHECKING:
     from gatemini.config.load import Loaded
 
@@ -13,7 +15,6 @@ async def record_login(loaded: Loaded, command: str, **fields: Any) -> None:
 
     It is done already, and the user who may change logins need not be the one that writes the log.
     """
-    from gatemini.cli import shell
     from gatemini.config.variables.redaction import Redactor
     from gatemini.errors import AuditFailed
     from gatemini.policy.audit.configured_log import kept_log, open_log

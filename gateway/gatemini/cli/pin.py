@@ -31,16 +31,18 @@ def pin(*, action: str | None, names: list[str], config: Path | None, as_json: b
         await _observe(gateway)
         asked = [_split(gateway, name) for name in names]
         backends, lock = {backend for backend, _ in asked}, str(gateway.pins.path)
-        before = _differences(gateway, backends, whole=as_json)
+
+        def differences() -> list[dict[str, Any]]:
+            return _differences(gateway, backends, whole=as_json)
+
         if action == "diff":
-            return {"lock": lock, "backends": before}
+            return {"lock": lock, "backends": differences()}
         # Shown as it is approved: the server may list something else than it did for `pin diff`.
-        changes = _only(before, asked) if action == "approve" else []
+        changes = _only(differences(), asked) if action == "approve" else []
         done = _approve(gateway, asked) if action == "approve" else _begin(gateway)
         if done:
             gateway.pins.save()
-        after = _differences(gateway, backends, whole=as_json)
-        return {"lock": lock, "approved": done, "changes": changes, "backends": after}
+        return {"lock": lock, "approved": done, "changes": changes, "backends": differences()}
 
     answer = with_app(config, act)
     if as_json:
@@ -159,7 +161,7 @@ def _differences(gateway: App, only: set[str], *, whole: bool) -> list[dict[str,
 
 
 def _only(rows: list[dict[str, Any]], asked: list[tuple[str, str | None]]) -> list[dict[str, Any]]:
-    """What of these differences is approved: all of a backend, or these of its tools and prompts."""
+    """The differences that approving `asked` approves: all of a backend's, or those of the named tools and prompts."""
     found = []
     for row in rows:
         tools = {tool for backend, tool in asked if backend == row["backend"]}

@@ -36,6 +36,14 @@ def own_place(config: Path | None) -> Place:
         raise DaemonRefused(str(refused)) from None
 
 
+def possible_place(config: Path | None) -> Place | None:
+    """The place of the daemon of this configuration; None where no daemon can run."""
+    try:
+        return own_place(config)
+    except DaemonRefused:
+        return None
+
+
 def own_places(config: Path | None) -> list[Place]:
     """The place of the daemon of this configuration, then those of its HTTP servers. Raises DaemonRefused."""
     from gatemini.daemon.client import all_places

@@ -187,7 +187,7 @@ def view(found: Sample, note: str, width: int, height: int) -> RenderableType:
 
 
 def shares(rows: int, clients: int, backends: int) -> tuple[int, int]:
-    """How many of so many rows the clients and the backends get: each at least half, where it has as many."""
+    """Divide rows between clients and backends: each gets at least half of them, unless it needs fewer."""
     half = max(1, rows // 2)
     for_backends = min(backends, max(half, rows - clients))
     return min(max(1, clients), max(1, rows - for_backends)), max(1, for_backends)
@@ -217,20 +217,22 @@ def _clients(sessions: list[Any], rows: int, width: int) -> Any:
         ("client", "folder", "process", "requests", "in flight") if wide else ("client", "requests", "open")
     )
     table = _table(*names, right=2 if wide else 1)
-    for each in _cut(sessions, rows):
+    shown = _cut(sessions, rows)
+    for each in shown:
         name, counts = each["client"] or "(no handshake yet)", (str(each["requests"]), str(each["in_flight"]))
         more = (_cell(each["cwd"]), str(each["pid"])) if wide else ()
         table.add_row(_cell(name), *more, *counts)
     if not sessions:
         table.add_row("none is connected")
-    return _with_rest(table, len(sessions) - rows)
+    return _with_rest(table, len(sessions) - len(shown))
 
 
 def _backends(backends: list[Any], rows: int, width: int) -> Any:
     columns = next(names for least, names in _NUMBERS if width >= least)
     table = _table("backend", "state", *columns, right=2)
     bad_first = sorted(backends, key=lambda each: each["state"] == "healthy")
-    for each in _cut(bad_first, rows):
+    shown = _cut(bad_first, rows)
+    for each in shown:
         numbers = {
             "calls": str(each["calls"]),
             "open": str(each["calls_open"]),
@@ -242,17 +244,17 @@ def _backends(backends: list[Any], rows: int, width: int) -> Any:
         }
         state = _cell(each["state"].replace("_", " "), _STATES.get(each["state"], ""))
         table.add_row(_cell(each["name"]), state, *(numbers[name] for name in columns))
-    return _with_rest(table, len(backends) - rows)
+    return _with_rest(table, len(backends) - len(shown))
 
 
 def _cut(rows: list[Any], most: int) -> list[Any]:
-    """The rows that are shown: one of `most` is needed to name how many are not."""
+    """The rows that are shown; where they are too many, the last of `most` rows counts the others."""
     return rows if len(rows) <= most else rows[: most - 1]
 
 
-def _with_rest(table: Any, over: int) -> Any:
-    if over > 0:
-        table.add_row(_cell(f"… and {over + 1} more", "dim"))
+def _with_rest(table: Any, hidden: int) -> Any:
+    if hidden:
+        table.add_row(_cell(f"… and {hidden} more", "dim"))
     return table
 
 

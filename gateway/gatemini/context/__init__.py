@@ -27,7 +27,7 @@ from gatemini.context.request.formats import (
 from gatemini.context.request.messages import Format, Message, tokens_of
 from gatemini.context.session import Session, Sessions, session_key
 from gatemini.context.steps import Steps, own_tools
-from gatemini.context.stores import SessionStore, StateStore, Store, fetch_rows
+from gatemini.context.stores import SessionStore, StateStore, Store
 from gatemini.context.tools.filter import Found, ToolFilter, filter_tools
 from gatemini.context.tools.metrics import Fallback, FilterMetrics
 from gatemini.context.tools.predict import (
@@ -42,6 +42,7 @@ from gatemini.context.tools.predict import (
 )
 from gatemini.context.trim import trim_history
 from gatemini.output.compact import compact
+from gatemini.output.store.fetched_rows import fetch_rows
 
 __all__ = [
     "FETCH_ROWS",

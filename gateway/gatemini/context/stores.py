@@ -8,34 +8,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from gatemini.errors import GateminiError, InvalidRequest, ResultGone
+from gatemini.errors import InvalidRequest, ResultGone
 from gatemini.folders import state_folder
-from gatemini.output.json.json_text import dump
+from gatemini.output.store.fetched_rows import HANDLE, PAGE_BYTES, SHOWN_CHARS, Rows
 from gatemini.output.store.results import IDLE_SECONDS, MAX_ROWS, ResultStore
 from gatemini.processes.own_files import NotOurs, read_own, replace_own
 
 FOLDER = "context"
-HANDLE = re.compile(r"res_[0-9a-f]{8}")
 FILE_BYTES = 256 << 20
 """A larger file of the state directory is not ours."""
 _SECRET = "secret"  # noqa: S105 - the name of a file
-PAGE_BYTES = 64 << 10
-"""Rows of one `fetch_rows`, as JSON."""
-SHOWN_CHARS = 60
-
-
-class Rows(Protocol):
-    """Where rows are read."""
-
-    def rows(self, handle: str, offset: Any = 0, limit: Any = MAX_ROWS) -> dict[str, Any]:
-        """Return rows (of text: lines) with `total_rows` and `next_offset`. Raises ResultGone, InvalidRequest."""
 
 
 class Store(Rows, Protocol):
@@ -174,23 +162,3 @@ def own_secret(folder: Path | None = None) -> bytes:
     made = secrets.token_bytes(32)
     replace_own(path, made)
     return made
-
-
-def fetch_rows(store: Rows, arguments: Any) -> str:
-    """Answer a call of `fetch_rows`: rows as JSON, or `{"error": …}` for the model; never raises for arguments."""
-    given = arguments if isinstance(arguments, dict) else {}
-    handle = given.get("handle")
-    if not isinstance(handle, str):
-        return _error("fetch_rows needs a handle: res_ and 8 hex digits")
-    offset, limit = given.get("offset", 0), given.get("limit", MAX_ROWS)
-    try:
-        answer = store.rows(handle, 0 if offset is None else offset, MAX_ROWS if limit is None else limit)
-    except ResultGone:
-        return _error(f"handle {handle[:SHOWN_CHARS]} does not exist in this run")
-    except GateminiError as error:
-        return _error(error.message)
-    return dump(answer)
-
-
-def _error(text: str) -> str:
-    return dump({"error": text})

@@ -142,13 +142,12 @@ def _dropped(request: Request, old: Sequence[_Old], room: int, mark: int) -> int
     # Anthropic and Gemini refuse a history that does not begin with the user.
     user_first = request.format != "openai"
     for unit in units(request.messages):
-        ours = [index for index in unit if index in sizes]
-        if len(ours) < len(unit):  # it ends in the recent part
+        if any(index not in sizes for index in unit):  # it ends in the recent part
             break
         if total <= room and not (user_first and request.messages[unit[0]].role != "user"):
             break
-        total -= sum(sizes[index] for index in ours)
-        gone += len(ours)
+        total -= sum(sizes[index] for index in unit)
+        gone += len(unit)
     return gone
 
 

@@ -23,7 +23,7 @@ class SpareDescriptors:
         self.take()
 
     def take(self) -> None:
-        """Hold as many as there are to be, or as can be had."""
+        """Open descriptors until SPARE_DESCRIPTORS are held, or the process can have no more."""
         with suppress(OSError):
             while len(self._held) < SPARE_DESCRIPTORS:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio.to_thread
 
-from gatemini.context.stores import HANDLE, PAGE_BYTES, fetch_rows
 from gatemini.errors import ResultGone
+from gatemini.output.store.fetched_rows import HANDLE, PAGE_BYTES, fetch_rows
 from gatemini.output.store.results import MAX_ROWS, ResultStore
 
 COMMAND = "llm_proxy"
@@ -28,7 +28,7 @@ class LlmProxies:
         self._totals: dict[tuple[str, str], dict[str, Any]] = {}
 
     async def answer(self, arguments: _Arguments) -> dict[str, Any]:
-        """The answer to one command; `do` says what."""
+        """Answer one command, which the argument `do` names."""
         match arguments.get("do"):
             case "keep":
                 return self._keep(arguments)

@@ -73,7 +73,10 @@ class SavedAnswers:
         *,
         instant: bool,
     ) -> bytes | None:
-        """The content of the file, None where it is the one that was written last. `instant`: with the answers."""
+        """The content of the file, None where it is the one that was written last.
+
+        `instant`: with the answers; else only with what a proxy needs to know of the next start.
+        """
         now = self._content()
         kept = self._answers.items() if instant else ()
         answers = {key: text for key, (text, content) in kept if content == now}

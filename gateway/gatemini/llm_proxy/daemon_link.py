@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,7 +16,7 @@ from anyio.abc import TaskGroup
 from gatemini.context import SessionStore
 from gatemini.daemon.client import Unanswered, ask
 from gatemini.daemon.llm_proxies import COMMAND
-from gatemini.proxy.places import Place, PlaceRefused, config_file, place_of
+from gatemini.proxy.places import Place
 
 ANSWER_SECONDS = 2.0
 MOST_WAITING_BYTES = 32 << 20
@@ -44,17 +42,6 @@ class SharedStore(SessionStore):
         if handle not in self._sent and self._send(self.session, handle, body, is_text):
             self._sent.add(handle)
         return handle
-
-
-def place_of_daemon(config: Path | None) -> Place | None:
-    """Where the daemon of a configuration file is reached; None where it cannot be."""
-    if sys.platform == "win32":
-        return None
-    environ = dict(os.environ)
-    try:
-        return place_of(config_file(str(config) if config else None, environ), environ)
-    except PlaceRefused:
-        return None
 
 
 class DaemonLink:

@@ -147,7 +147,7 @@ class _Run:
         self._stream: AnswerStream | None = None
         self._array = ArrayOfEvents() if _wants_array(request) else None
         self._usage: Value = {}
-        """Tokens of the whole answers that were repeated."""
+        """Token counts of unstreamed answers after which the request was repeated."""
         self.sent: list[int] = []
         self.used: list[str] = []
         """Tools that the model called, ours left out."""

@@ -120,7 +120,10 @@ class Proxy(Wire):
             self.leave(now)
 
     def leave(self, now: float) -> None:
-        """End after the answers to what is open. A daemon that is still starting gets its time, unless a signal ends us."""
+        """Begin to end: open requests may still be answered for ANSWER_SECONDS.
+
+        A daemon that is still starting gets its time before that, unless a signal ends us.
+        """
         starts = bool(self.open) and not (self.greeted or self.leave_at) and now < self.give_up
         if not starts:
             self.left = True

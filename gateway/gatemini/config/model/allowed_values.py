@@ -65,7 +65,7 @@ def value_faults(
 
 
 def _unpinned(oauth: BackendOAuth) -> Iterator[ValueFault]:
-    """Warn where the server's word decides which issuer gets a secret without a person who sees its page."""
+    """Warn where a secret goes to whichever issuer the server names, without a person seeing that issuer's page."""
     what = "client_secret" if oauth.client_secret is not None else "each client's token"
     if oauth.client_secret is not None or oauth.exchange is not None:
         yield ValueFault(

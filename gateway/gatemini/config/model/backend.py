@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from gatemini.config.model.values.durations import MAX_SECONDS, parse_duration
-from gatemini.config.model.values.urls import is_encrypted
+from gatemini.config.model.values.urls import Https, is_encrypted
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 """Names of backends: the first half of every qualified name."""
@@ -164,12 +164,6 @@ class CliTool(Strict):
         return self
 
 
-def _issuer(url: str | None) -> str | None:
-    if url is not None and not is_encrypted(url):
-        raise ValueError("an https:// URL; http:// is allowed for this machine only")
-    return url
-
-
 def _document(url: str | None) -> str | None:
     parts = urlsplit(url or "")
     if url is not None and (parts.scheme != "https" or not parts.hostname or parts.path in ("", "/")):
@@ -180,7 +174,7 @@ def _document(url: str | None) -> str | None:
 class BackendOAuth(Strict):
     """The login to one backend. `oauth: {}` finds out everything from the server."""
 
-    issuer: Annotated[str | None, AfterValidator(_issuer)] = None
+    issuer: Https | None = None
     """The only issuer that counts; else the one that the server names when it is first met."""
     scopes: tuple[str, ...] = ()
     """Scopes to ask for; else those that the server names."""

@@ -118,7 +118,7 @@ def _instead(spelling: Spelling) -> str:
 LIBRARIES = (
     "httpcore", "httpcore2", "httpx", "httpx2", "jeepney", "keyring", "mcp", "redis", "sse_starlette", "uvicorn", "watchfiles",
 )  # fmt: skip
-"""Libraries whose finer messages have headers, answers or values of the keychain."""
+"""Libraries of which only warnings are logged: what some log below that has headers, answers, values of the keychain."""
 
 
 class RedactingFormatter(logging.Formatter):

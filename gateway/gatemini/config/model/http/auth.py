@@ -5,22 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from gatemini.config.model.backend import Duration, Strict
-from gatemini.config.model.values.urls import is_encrypted
+from gatemini.config.model.values.urls import Https
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by a private key that only the issuer has; HMAC, whose key verifiers share, is none of them."""
-
-
-def _https(text: str) -> str:
-    if not is_encrypted(text):
-        raise ValueError("an https:// URL; http:// is allowed for this machine only")
-    return text
-
-
-Https = Annotated[str, AfterValidator(_https)]
 
 
 class TokensConfig(Strict):
