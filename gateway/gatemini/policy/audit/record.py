@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
@@ -69,6 +70,12 @@ def read_line(text: bytes) -> Line | None:
         return _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def first_line(path: Path) -> Line | None:
+    """Decode the first line of a file of the log, None if it is no record."""
+    with path.open("rb") as file:
+        return read_line(next(lines_of(file), b""))
 
 
 def members(record: dict[str, Any]) -> bytes:
