@@ -84,7 +84,7 @@ def members(record: dict[str, Any]) -> bytes:
 
 
 def json_text(value: Any) -> bytes:
-    """Return a JSON text that every program reads: integers beyond 64 bits are texts, and so are escapes of lone surrogates.
+    """Return a JSON text that every program reads: integers beyond 64 bits become texts, lone surrogates the text `\\udc80`.
 
     Most programs refuse a line with either, so that a name with half a character would hide all that comes after it.
     """
