@@ -169,7 +169,8 @@ class ChainServices:
             try:
                 return self.reachable(who).find(backend, spelled)
             except GateminiError:
-                return self.listing(who).registry.find(backend, spelled)  # as above
+                # Its error, too, names no hidden tool.
+                return self.listing(who).registry.find(backend, spelled)
 
     def shown_offers(self, backend: str, offers: list[Offer], who: Principal) -> list[Offer]:
         """Return the resources and prompts of a backend that a principal may see listed."""

@@ -185,8 +185,10 @@ class FailedCall(Protocol):
 
 
 def swallowed(code: str, failed: Sequence[FailedCall], said: Sequence[str]) -> list[str]:
-    """Note failed calls if the code has an empty `catch`; and, however it went on, calls that were never sent and that
-    the texts it has `said` do not name: a wrong name or argument is no answer of the tool.
+    """Note failed calls that the code passes over.
+
+    Those that were never sent, for a wrong name or argument, are noted unless a text that the code has `said` names
+    them; if there are none, the others are noted if the code has an empty `catch`.
     """
     unsent = [call for call in failed if not call.sent and str(call.outcome).startswith(_ERROR)]
     if unsent:

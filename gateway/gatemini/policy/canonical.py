@@ -19,9 +19,8 @@ def canonical(value: Any) -> bytes:
 def _written(value: Any) -> bytes:
     """Return the text of a value of any depth, without recursion, which ends at about a thousand levels."""
     texts: list[str] = []
-    left: list[Any] = [
-        (value,)
-    ]  # what is to be written, the next one last: a value in a tuple, or a text as it is
+    # What is to be written, the next one last: a value in a tuple, or a text as it is.
+    left: list[Any] = [(value,)]
     while left:
         one = left.pop()
         if isinstance(one, str):
@@ -29,15 +28,11 @@ def _written(value: Any) -> bytes:
             continue
         (inner,) = one
         if isinstance(inner, dict):
-            parts = [part for key in sorted(inner) for part in (f",{json.dumps(key)}:", (inner[key],))]
-            left += reversed(["{", *_without_comma(parts), "}"])
+            parts = [part for key in sorted(inner) for part in (",", f"{json.dumps(key)}:", (inner[key],))]
+            left += reversed(["{", *parts[1:], "}"])
         elif isinstance(inner, list | tuple):
             parts = [part for each in inner for part in (",", (each,))]
-            left += reversed(["[", *_without_comma(parts), "]"])
+            left += reversed(["[", *parts[1:], "]"])
         else:
             texts.append(json.dumps(inner))
     return "".join(texts).encode()
-
-
-def _without_comma(parts: list[Any]) -> list[Any]:
-    return [parts[0][1:], *parts[1:]] if parts else parts

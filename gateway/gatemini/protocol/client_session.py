@@ -19,11 +19,9 @@ from gatemini.policy.principal import Principal, local
 DEFAULT_LOG_LEVEL = "info"
 """Log level until the client sets one."""
 
-
 _of_request: ContextVar[Principal | None] = ContextVar("gatemini_principal", default=None)
-
-
 _login: ContextVar[object] = ContextVar("gatemini_login", default=None)
+"""What the HTTP server keeps of the login of a request; only it looks inside."""
 
 
 def on_behalf_of(principal: Principal, login: object = None) -> None:

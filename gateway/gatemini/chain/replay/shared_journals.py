@@ -51,11 +51,12 @@ class SharedJournals:
         self._gathered: list[SharedJournal] = []
         """Journals with records to append."""
         self._dropped: list[SharedJournal] = []
+        """Journals to delete from the store."""
         self._wanted, self._urgent = anyio.Event(), anyio.Event()
         self._writing: set[SharedJournal] = set()
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Append records until cancelled."""
+        """Append records, and delete dropped journals, until cancelled."""
         async with anyio.create_task_group() as tasks:
             self._running = True
             try:

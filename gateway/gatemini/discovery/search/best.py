@@ -55,7 +55,7 @@ _MAX_VALUES, _MAX_VALUE_CHARS = 20, 300
 ADDED = 12
 """Words of the lexicon that are encoded with a query at most."""
 WIDENED_WORDS = 8
-"""Telling words of a query up to which words are added to what is encoded."""
+"""A query with more telling words than these is encoded as it is, without words of the lexicon."""
 _MAX_SQUASHED = 60
 _MAX_TERMS = 60
 

@@ -107,14 +107,14 @@ def declared_members(schema: Any) -> dict[str, frozenset[str] | None]:
 
 
 class _Texts:
-    """Which texts the values of a schema's parts can be, as far as so many steps show it for all parts together."""
+    """Finds the texts that parts of one schema allow, in at most `_MAX_NODES` steps for all parts together."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self._left = _MAX_NODES
 
     def of(self, part: Any) -> frozenset[str] | None:
-        """Return the texts that a value can be besides null; None where it can be anything else."""
+        """Return the texts that a value of this part can be besides null; None where it can be anything else."""
         found: set[str] = set()
         seen: set[int] = set()
         todo = [part]

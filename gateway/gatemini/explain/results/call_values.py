@@ -32,7 +32,7 @@ MOST_ARGUMENTS: Final = 4_000
 
 SHOWN_KEYS: Final = 8
 MIXED_ITEMS: Final = 4
-"""Items of several kinds up to which each is described: a text and an image beside it."""
+"""An array of several kinds, as a text and an image beside it, is described item by item if it has at most so many."""
 SHOWN_TEXT: Final = 40
 LINES_READ: Final = 20
 """Lines of a text that are read to see whether each is JSON."""

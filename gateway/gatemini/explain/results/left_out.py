@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import orjson
@@ -46,11 +46,8 @@ def left_out(reads: Sequence[Read], context: HintContext, value: str) -> list[st
         asked = [r for r in reads if any((s.backend, s.tool) == (backend, tool) for s in r.sources)]
         if found:
             notes += _unread(found[-1], name, code, value) or _wrong_next(found[-1], name, asked)
-            optional = results.declared(
-                whole
-            )  # may be left out of a result, also where the schema has it deeper down
-            if not any(read.member in optional for read in asked if all(s.path == [] for s in read.sources)):
-                notes += _nothing_taken(found, name, asked, value)
+            if _EMPTY.fullmatch(value) is not None:
+                notes += _nothing_taken(found, name, asked, results.declared(whole))
     return notes
 
 
@@ -84,10 +81,13 @@ def _wrong_next(result: Any, name: str, reads: Sequence[Read]) -> list[str]:
     return []
 
 
-def _nothing_taken(results: Sequence[Any], name: str, reads: Sequence[Read], value: str) -> list[str]:
-    """Note an empty value of code that asked a result only for members it does not have: that is no answer."""
-    if _EMPTY.fullmatch(value) is None:
-        return []
+def _nothing_taken(
+    results: Sequence[Any], name: str, reads: Sequence[Read], declared: Collection[str]
+) -> list[str]:
+    """Note that the value is empty since the code asked a result only for members it does not have: that is no answer.
+
+    A member that is `declared`, at whatever depth of the schema, may be left out of a result.
+    """
     whole = [read for read in reads if all(source.path == [] for source in read.sources)]
     members = [read.member for read in whole]
     further = [step for read in reads for source in read.sources for step in source.path[:1]]
@@ -98,7 +98,7 @@ def _nothing_taken(results: Sequence[Any], name: str, reads: Sequence[Read], val
         return []
     if any(read.kind != "asked" or _MAY_LACK.fullmatch(read.member) for read in whole):
         return []
-    if any(_has(result, member) for result in results for member in members):
+    if any(member in declared or _has(result, member) for result in results for member in members):
         return []
     read = whole[0]
     return [

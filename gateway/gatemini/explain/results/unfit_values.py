@@ -4,7 +4,7 @@ objects among which it looks for text."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -44,7 +44,7 @@ def unfit_values(reads: Sequence[Read], context: HintContext) -> list[str]:
         if read.kind not in WANTED or (read.kind, read.member) in notes:
             continue
         try:
-            said = _unfit(results, read, line_at(context.program.source, read.line) or "")
+            said = _unfit(results, read, context.program.source)
         except (Uncertain, Characters):
             continue
         if said is not None:
@@ -72,16 +72,15 @@ def _against_date(results: ReadValues, read: Read, dates: set[str], context: Hin
     return f"{shown} is text ({quoted(values[0], SHOWN)}, line {read.line}), which compared with a Date is never true: write new Date({shown})"
 
 
-def _unfit(results: ReadValues, read: Read, line: str) -> str | None:
+def _unfit(results: ReadValues, read: Read, source: str) -> str | None:
     walk = Walk()
     if read.kind in ("as number", "as text"):
         values = [
-            member(owner, read.member) for source in read.sources for owner in results.values(walk, source)
+            member(owner, read.member) for origin in read.sources for owner in results.values(walk, origin)
         ]
-        declared = [results.declared(source).get(read.member) for source in read.sources]
-        return _never_same(read, values) or _never_written_so(read, values, declared, line)
-    for source in read.sources:
-        for owner in results.values(walk, source):
+        return _never_same(read, values) or _never_written_so(results, read, values, source)
+    for origin in read.sources:
+        for owner in results.values(walk, origin):
             said = _not_held(read, owner) if read.kind == "held" else _said(read, member(owner, read.member))
             if said is not None:
                 return said
@@ -103,10 +102,9 @@ def _never_same(read: Read, values: Sequence[Any]) -> str | None:
     return f"{one_line(read.shown)} is {what} ({first}, line {read.line}), so that === with {other} is never true"
 
 
-def _never_written_so(
-    read: Read, values: Sequence[Any], declared: Sequence[Collection[str] | None], line: str
-) -> str | None:
+def _never_written_so(results: ReadValues, read: Read, values: Sequence[Any], source: str) -> str | None:
     """Of `o.status === "Open"` where no value is that and some are "open", or where the schema has other values."""
+    line = line_at(source, read.line) or ""
     found = re.search(rf"(?<![\w$.]){re.escape(read.shown)}\s*[!=]==?\s*([\"'`])([^\"'`]+)\1", line)
     if found is None or not all(isinstance(value, str | None) for value in values) or found[2] in values:
         return None
@@ -115,6 +113,7 @@ def _never_written_so(
         if value is not None and value.casefold() == found[2].casefold():
             both = re.search(rf"[\"'`]{re.escape(value)}[\"'`]", line)
             return None if both else f"{never}: it is written {quoted(value)}"
+    declared = [results.declared(origin).get(read.member) for origin in read.sources]
     known = dict.fromkeys(text for texts in declared for text in sorted(texts or ()))
     if not known or None in declared or found[2] in known:
         return None

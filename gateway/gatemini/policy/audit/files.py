@@ -17,7 +17,7 @@ from gatemini.policy.audit.record import (
     Head,
     Line,
     digest,
-    lines_of,
+    first_line,
     read_line,
 )
 
@@ -108,7 +108,7 @@ def unjoined_heads(folder: Path) -> list[Head]:
     heads: dict[str, Head] = {}
     joined: set[str] = set()
     for path in audit_files(folder):
-        first, last = _first_line(path), _last_line(path)
+        first, last = first_line(path), _last_line(path)
         if first is not None:
             joined |= {join.hash for join in first.joins}
         if last is not None:
@@ -116,11 +116,6 @@ def unjoined_heads(folder: Path) -> list[Head]:
             if line.instance not in heads or heads[line.instance].seq < head.seq:
                 heads[line.instance] = head
     return [head for head in heads.values() if head.hash not in joined][-MOST_JOINS:]
-
-
-def _first_line(path: Path) -> Line | None:
-    with path.open("rb") as file:
-        return read_line(next(lines_of(file), b""))
 
 
 def _last_line(path: Path) -> tuple[Line, Head] | None:

@@ -79,9 +79,7 @@ class AuditLog:
         self.synced = 0
         """The last record that is known to be on the disk."""
         self._written = anyio.Event()
-        """Set by the first record since the last sync, for the tasks of `run`."""
-        self._is_unsynced = False
-        """Whether `_written` is set, as a plain flag: `Event.set` costs as much as the number and hash of a record."""
+        """Set by each record until the next sync, for the tasks of `run`."""
         self._sync_done = anyio.Event()
         self._anchored = 0
         self._anchor_due = anyio.Event()
@@ -184,9 +182,7 @@ class AuditLog:
         if not self._clear:
             self._catch_up()
         seq = self._disk.append(body)
-        if not self._is_unsynced:
-            self._is_unsynced = True
-            self._written.set()
+        self._written.set()
         if seq - self._anchored >= self.config.anchor.every or self._disk.has_pruned:
             self._disk.has_pruned = False  # an anchor vouches for the record of what was deleted
             self._anchor_due.set()
@@ -262,7 +258,7 @@ class AuditLog:
             await self._written.wait()
             if self.config.fsync == "second":
                 await anyio.sleep(SYNC_SECONDS)
-            self._written, self._is_unsynced = anyio.Event(), False
+            self._written = anyio.Event()
             seq = self._disk.seq
             try:
                 await anyio.to_thread.run_sync(self._disk.sync)
@@ -277,7 +273,6 @@ class AuditLog:
             done.set()
             if self._sync_error is not None:
                 await anyio.sleep(SYNC_SECONDS)
-                self._is_unsynced = True
                 self._written.set()
 
     async def _anchor(self) -> None:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
@@ -71,13 +72,19 @@ def read_line(text: bytes) -> Line | None:
         return None
 
 
+def first_line(path: Path) -> Line | None:
+    """Decode the first line of a file of the log, None if it is no record."""
+    with path.open("rb") as file:
+        return read_line(next(lines_of(file), b""))
+
+
 def members(record: dict[str, Any]) -> bytes:
     """Return the JSON text of a record without its braces."""
     return json_text(record)[1:-1]
 
 
 def json_text(value: Any) -> bytes:
-    """Return a JSON text that every program reads: integers beyond 64 bits are texts, and so are escapes of lone surrogates.
+    """Return a JSON text that every program reads: integers beyond 64 bits become texts, lone surrogates the text `\\udc80`.
 
     Most programs refuse a line with either, so that a name with half a character would hide all that comes after it.
     """

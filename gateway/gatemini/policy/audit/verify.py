@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatemini.policy.audit.record import GENESIS, Head, Line, digest, lines_of, read_line
+from gatemini.policy.audit.record import GENESIS, Head, Line, digest, first_line, lines_of, read_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,7 @@ def verify(files: Iterable[Path], *, heads: Iterable[str] = (), anchors: Iterabl
 
 def _joins(path: Path) -> list[Head]:
     """The heads that the start record of a file names; none where its first line is not sound."""
-    with path.open("rb") as file:
-        line = read_line(next(lines_of(file), b""))
+    line = first_line(path)
     return [] if line is None else line.joins
 
 

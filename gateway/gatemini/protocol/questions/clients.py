@@ -26,7 +26,7 @@ class Client:
     can: Json
     ask: AskFn | None
     may_use: Callable[[str], bool]
-    """Whether it could call or read something of a backend, which else learns nothing of the client."""
+    """Whether it could call or read something of a backend; one of which it could not learns nothing of the client."""
 
 
 OF_LATER_CLIENTS: Json = {"elicitation": {"form": {}, "url": {}}}
@@ -90,20 +90,6 @@ class ConnectedClients(Clients):
             return list(self._known.values())
         return [self._known[session]] if session in self._known else []
 
-    async def ask_one_of(self, clients: list[Client], method: str, params: Json) -> Json:
-        if method != ROOTS:
-            raise RpcError(
-                METHOD_NOT_FOUND, f"{method} is passed on to a client only while a call of it is open"
-            )
-        able = [client for client in clients if "roots" in client.can]
-        if not able:
-            raise RpcError(METHOD_NOT_FOUND, f"the gateway's client does not answer {ROOTS}")
-        if len(clients) > 1 or able[0].ask is None:
-            raise RpcError(
-                INTERNAL_ERROR, f"{ROOTS} is passed on to this client only while a call of it is open"
-            )
-        return await able[0].ask(method, params)
-
 
 class _OfBackend(Clients):
     """The clients of one backend: that of the session which a dedicated instance serves, or all that may use it."""
@@ -121,5 +107,16 @@ class _OfBackend(Clients):
 
     async def ask(self, method: str, params: Json) -> Json:
         """Answer `roots/list` from the only client there is; refuse any other method, which needs an open call."""
+        if method != ROOTS:
+            raise RpcError(
+                METHOD_NOT_FOUND, f"{method} is passed on to a client only while a call of it is open"
+            )
         clients = [each for each in self._clients.known(self._session) if each.may_use(self._backend)]
-        return await self._clients.ask_one_of(clients, method, params)
+        able = [client for client in clients if "roots" in client.can]
+        if not able:
+            raise RpcError(METHOD_NOT_FOUND, f"the gateway's client does not answer {ROOTS}")
+        if len(clients) > 1 or able[0].ask is None:
+            raise RpcError(
+                INTERNAL_ERROR, f"{ROOTS} is passed on to this client only while a call of it is open"
+            )
+        return await able[0].ask(method, params)

@@ -16,6 +16,7 @@ from gatemini.protocol.client_session import Session
 MOST_BYTES = 64 << 10
 """A larger template is recorded as its size and hash."""
 MOST_NAME = 200
+"""Characters of a backend's name that are recorded."""
 _NAMES_ONLY = ("env", "headers")
 """Mappings of which only the names are recorded: an agent may write a secret that no configuration knows."""
 
