@@ -162,7 +162,7 @@ async def test_a_code_is_asked_for_neither_all_the_time_nor_too_seldom(
     ],
 )
 def test_a_token_that_no_request_can_carry_is_an_error_of_the_login(said: dict[str, Any]) -> None:
-    with pytest.raises(OAuthError, match="only Bearer is known|has no usable access_token") as found:
+    with pytest.raises(OAuthError, match=r"only Bearer is known|has no usable access_token") as found:
         LOGIN.with_tokens({"access_token": "t", **said}, 1e9, None)
     assert str(found.value).isprintable()
     assert len(str(found.value)) < 200
