@@ -78,26 +78,26 @@ def test_a_long_secret_that_a_server_quotes_is_not_shown_in_part() -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("url", "why"),
     [
-        "https://127.0.0.2/token",
-        "https://localhost./token",
-        "https://service.localhost/token",
-        "https://[::ffff:127.0.0.1]/token",
-        "https://0.0.0.0:8443/token",
-        "https://2130706433/token",
-        "https://0x7f.1/token",
-        "https://169.254.169.254/latest",
-        "https://[fe80::1]/token",
-        "https://id.example.com:99999/token",
-        "https://id.example.com/\x1b[2J",
-        "https://[",
-        "https://name@id.example.com/token",
-        "http://id.example.com/token",
+        ("https://127.0.0.2/token", "which is not used"),
+        ("https://localhost./token", "which is not used"),
+        ("https://service.localhost/token", "which is not used"),
+        ("https://[::ffff:127.0.0.1]/token", "which is not used"),
+        ("https://0.0.0.0:8443/token", "which is not used"),
+        ("https://2130706433/token", "which is not used"),
+        ("https://0x7f.1/token", "which is not used"),
+        ("https://169.254.169.254/latest", "which is not used"),
+        ("https://[fe80::1]/token", "which is not used"),
+        ("https://id.example.com:99999/token", "is no URL"),
+        ("https://id.example.com/\x1b[2J", "which is not used"),
+        ("https://[", "is no URL"),
+        ("https://name@id.example.com/token", "which is not used"),
+        ("http://id.example.com/token", "which is not https"),
     ],
 )
-def test_a_remote_server_names_no_address_of_this_machine_and_no_odd_one(url: str) -> None:
-    with pytest.raises(OAuthError) as found:
+def test_a_remote_server_names_no_address_of_this_machine_and_no_odd_one(url: str, why: str) -> None:
+    with pytest.raises(OAuthError, match=why) as found:
         checked(url, BACKEND)
     assert str(found.value).isprintable()
 
@@ -162,7 +162,7 @@ async def test_a_code_is_asked_for_neither_all_the_time_nor_too_seldom(
     ],
 )
 def test_a_token_that_no_request_can_carry_is_an_error_of_the_login(said: dict[str, Any]) -> None:
-    with pytest.raises(OAuthError) as found:
+    with pytest.raises(OAuthError, match=r"only Bearer is known|has no usable access_token") as found:
         LOGIN.with_tokens({"access_token": "t", **said}, 1e9, None)
     assert str(found.value).isprintable()
     assert len(str(found.value)) < 200

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from fixtures.login_gate import Places, gate
-from fixtures.realm import SECRET, realm_and_server
+from fixtures.login_gate import UNATTENDED, Places, gate, places
 from fixtures.running import until
 from gatemini.backends.oauth.discovery import Challenge, challenge_of
 
+__all__ = ["places"]
+
 pytestmark = pytest.mark.anyio
 PERSON: dict[str, Any] = {}
-CLIENT = {"flow": "client_credentials", "client_id": "ci", "client_secret": SECRET}
+each_login = pytest.mark.parametrize("oauth", [PERSON, UNATTENDED], ids=["person", "client"])
 
 
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
-
-
-@pytest.fixture
-async def places() -> AsyncIterator[Places]:
-    async with realm_and_server() as found:
-        yield found
-
-
-@pytest.mark.parametrize("oauth", [PERSON, CLIENT], ids=["person", "client"])
+@each_login
 async def test_a_call_that_no_login_can_make_says_what_is_needed_and_what_there_is(
     tmp_path: Path, places: Places, oauth: dict[str, Any]
 ) -> None:
@@ -53,7 +41,7 @@ async def test_a_call_that_no_login_can_make_says_what_is_needed_and_what_there_
         assert len(there.realm.asked("/token")) == asked
 
 
-@pytest.mark.parametrize("oauth", [PERSON, CLIENT], ids=["person", "client"])
+@each_login
 @pytest.mark.parametrize(
     ("challenge", "said"),
     [

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from gatemini.chain.replay import journals_in_memory
-from gatemini.chain.replay.journals_in_memory import JournalBook, SessionJournals
+from gatemini.chain.replay.journals_in_memory import Journal, JournalBook, SessionJournals
 from gatemini.chain.replay.shared_journals import SessionSharedJournals, SharedJournals
 from gatemini.errors import ResumeRefused, StateUnavailable
 from gatemini.state.memory import MemoryStore
@@ -54,6 +54,17 @@ class Cluster:
             tasks.cancel_scope.cancel()
 
 
+async def taken_over(
+    cluster: Cluster, first: SessionJournals, second: SessionJournals
+) -> tuple[Journal, Journal]:
+    """A chain of the replica `a`, which counts as gone then, and the same as a second replica resumes it."""
+    journal = first.begin("code")
+    await journal.trace.flush(sure=True)
+    cluster.dead.add("a")
+    await second.reach(journal.id)
+    return journal, second.resume(journal.id, "code")
+
+
 async def test_a_chain_that_still_runs_is_resumed_nowhere_else() -> None:
     cluster = Cluster()
     async with cluster.session("a") as first, cluster.session("b") as second:
@@ -70,11 +81,7 @@ async def test_a_chain_that_still_runs_is_resumed_nowhere_else() -> None:
 async def test_a_replica_that_was_only_paused_makes_no_call_of_a_chain_that_another_has_taken_over() -> None:
     cluster = Cluster()
     async with cluster.session("a") as first, cluster.session("b") as second:
-        journal = first.begin("code")
-        await journal.trace.flush(sure=True)
-        cluster.dead.add("a")
-        await second.reach(journal.id)
-        taken = second.resume(journal.id, "code")
+        journal, taken = await taken_over(cluster, first, second)
         await taken.trace.flush(sure=True)
         journal.trace.deliver([])
         with pytest.raises(ResumeRefused, match="another replica has resumed it"):
@@ -100,7 +107,7 @@ async def test_of_two_replicas_that_resume_a_chain_at_once_one_goes_on() -> None
         await third.reach(journal.id)
         winner, loser = second.resume(journal.id, "code"), third.resume(journal.id, "code")
         await winner.trace.flush(sure=True)
-        with pytest.raises(ResumeRefused):
+        with pytest.raises(ResumeRefused, match="another replica has resumed it"):
             await loser.trace.flush(sure=True)
         winner.trace.deliver([])
         await winner.trace.flush(sure=True)
@@ -151,15 +158,11 @@ async def test_a_journal_that_makes_room_for_later_ones_is_deleted_unless_anothe
 async def test_a_replica_that_another_has_overtaken_deletes_nothing_of_what_that_one_wrote() -> None:
     cluster = Cluster()
     async with cluster.session("a") as first, cluster.session("b") as second:
-        journal = first.begin("code")
-        await journal.trace.flush(sure=True)
-        cluster.dead.add("a")
-        await second.reach(journal.id)
-        taken = second.resume(journal.id, "code")
+        journal, taken = await taken_over(cluster, first, second)
         second.end(taken, interrupted="was cancelled")
         await taken.trace.flush(sure=True)
         journal.trace.deliver([])
-        with pytest.raises(ResumeRefused):
+        with pytest.raises(ResumeRefused, match="another replica has resumed it"):
             await journal.trace.flush(sure=True)
         assert journal.trace.file is not None
         await journal.trace.file.remove()  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from fixtures.audit import logins_of
 from fixtures.command_line import Run
 from fixtures.login_gate import Places
 from fixtures.realm import realm_and_server
@@ -64,13 +65,7 @@ def test_login_opens_a_browser_and_logout_gives_the_tokens_back(
     assert (ended.code, ended.out) == (0, "web: logged out\n")
     assert not places[0].tokens
     assert not sealed.exists()
-    records = [
-        json.loads(line)
-        for path in (home / "audit").glob("*.jsonl")
-        for line in path.read_text().splitlines()
-    ]
-    records.sort(key=lambda record: str(record["time"]))
-    logins = [(each["backend"], each["outcome"]) for each in records if each["kind"] == "login"]
+    logins = [(each["backend"], each["outcome"]) for each in logins_of(home)]
     assert logins == [("web", "accepted"), ("web", "ended")]
     refused = run("call", "web.echo", "{}", "--no-daemon", "--json", "-c", str(config))
     assert refused.code == 1

@@ -12,14 +12,21 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures.daemons import Home, until
+from fixtures.daemons import Home, ProxyClient, until
 from gatemini import __version__
 
-SHORT = {"idle_timeout": "200ms"}
+
+def served(home: Home) -> ProxyClient:
+    """A client that has made its first call, of a daemon that does not end when it is idle for a moment."""
+    home.write_config(daemon={"idle_timeout": "60s"})
+    client = home.client()
+    client.greet()
+    client.value(client.call("ledger.look"))
+    return client
 
 
-def test_a_daemon_does_not_end_while_a_client_is_connected_or_a_chain_waits_for_its_user(home: Home) -> None:
-    home.write_config(daemon=SHORT)
+def test_a_daemon_does_not_end_while_a_client_is_connected(home: Home) -> None:
+    home.write_config(daemon={"idle_timeout": "200ms"})
     client = home.client()
     client.greet()
     home.serving()
@@ -30,10 +37,7 @@ def test_a_daemon_does_not_end_while_a_client_is_connected_or_a_chain_waits_for_
 
 
 def test_a_second_signal_ends_the_daemon_and_its_children_at_once(home: Home) -> None:
-    home.write_config(daemon={"idle_timeout": "60s"})
-    client = home.client()
-    client.greet()
-    client.value(client.call("ledger.look"))
+    client = served(home)
     ident = client.call("ledger.look", seconds=30)
     until(lambda: home.serving()["sessions"][0]["in_flight"] == 1, "the call is open")
     [daemon] = home.daemons()
@@ -53,10 +57,7 @@ def test_a_second_signal_ends_the_daemon_and_its_children_at_once(home: Home) ->
 
 
 def test_without_a_descriptor_left_clients_are_served_and_others_get_the_reason(home: Home) -> None:
-    home.write_config(daemon={"idle_timeout": "60s"})
-    client = home.client()
-    client.greet()
-    client.value(client.call("ledger.look"))
+    client = served(home)
     pid = home.serving()["pid"]
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     used = max(int(name) for name in os.listdir(f"/proc/{pid}/fd"))
@@ -82,10 +83,7 @@ def test_without_a_descriptor_left_clients_are_served_and_others_get_the_reason(
 
 
 def test_with_a_full_disk_calls_are_answered_and_status_says_so(home: Home) -> None:
-    home.write_config(daemon={"idle_timeout": "60s"})
-    client = home.client()
-    client.greet()
-    client.value(client.call("ledger.look"))
+    client = served(home)
     pid = home.serving()["pid"]
     limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, limits[1]))  # each write to a file fails
@@ -120,10 +118,7 @@ def test_what_was_deleted_under_a_daemon_is_there_again_within_5_seconds(home: H
 
 
 def test_a_restart_waits_for_open_calls_and_with_now_it_does_not(home: Home) -> None:
-    home.write_config(daemon={"idle_timeout": "60s"})
-    client = home.client()
-    client.greet()
-    client.value(client.call("ledger.look"))
+    client = served(home)
     before = home.serving()["pid"]
     ident = client.call("ledger.look", seconds=1)
     until(lambda: home.serving()["sessions"][0]["in_flight"] == 1, "the call is open")
@@ -144,10 +139,7 @@ def test_a_restart_waits_for_open_calls_and_with_now_it_does_not(home: Home) -> 
 @pytest.mark.long
 def test_a_busy_daemon_of_an_earlier_version_serves_on_and_status_names_both(home: Home) -> None:
     copy = home.install_copy()
-    home.write_config(daemon={"idle_timeout": "60s"})
-    busy = home.client()
-    busy.greet()
-    busy.value(busy.call("ledger.look"))
+    busy = served(home)
     pid = home.serving()["pid"]
     ident = busy.call("ledger.look", seconds=4)
     source, newer = copy / "__init__.py", f"{__version__}.post1"

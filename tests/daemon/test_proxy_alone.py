@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures.between import GREETING, MIB, between
+from fixtures.between import GREETING, MIB, between, filled
 from fixtures.daemons import GATEMINI, LEGACY, Home, ProxyClient, until
 from gatemini import __version__
 from gatemini.proxy.places import take_lock
@@ -99,19 +99,7 @@ def test_a_daemon_that_reads_nothing_leaves_the_proxy_small(home: Home) -> None:
         stdin = wire.process.stdin
         assert stdin is not None
         os.set_blocking(stdin.fileno(), False)
-        sent = 0
-
-        def full() -> bool:
-            nonlocal sent
-            try:
-                for _ in range(2000):
-                    sent += os.write(stdin.fileno(), line)
-            except BlockingIOError:
-                return True
-            return False
-
-        until(full, "the proxy stops reading", 20)
-        assert sent < 8 * MIB
+        assert filled(stdin.fileno(), line, 8 * MIB) < 8 * MIB
         assert psutil.Process(wire.process.pid).memory_info().rss < 16 * MIB
 
 
@@ -128,21 +116,9 @@ def test_what_waits_for_a_daemon_is_bounded_in_number_and_size(home: Home) -> No
     assert client.process.stdin is not None
     stdin = client.process.stdin.fileno()
     os.set_blocking(stdin, False)
-    written = 0
-
-    def full() -> bool:
-        nonlocal written
-        try:
-            for _ in range(100):
-                written += os.write(
-                    stdin, b'{"jsonrpc":"2.0","method":"x","params":"' + b"y" * 60_000 + b'"}\n'
-                )
-        except BlockingIOError:
-            return True
-        return False
-
-    until(full, "the proxy stops reading", 20)
-    assert written < WAITING_BYTES + 2 * MIB
+    line = b'{"jsonrpc":"2.0","method":"x","params":"' + b"y" * 60_000 + b'"}\n'
+    most = WAITING_BYTES + 2 * MIB
+    assert filled(stdin, line, most) < most
     assert psutil.Process(client.process.pid).memory_info().rss < 60 * MIB
     os.set_blocking(stdin, True)
     os.close(lock)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import LEDGER, WAIT_SECONDS, Home, until
+from fixtures.daemons import LEDGER, Home, until
 from fixtures.daemons import home as made
 from gatemini.proxy.memory import saved_answers
 
@@ -123,8 +123,12 @@ def test_a_client_is_notified_where_the_daemon_s_own_answer_differs(home: Home) 
     client = home.client()
     before = client.greet()["result"]
     client.answer(client.send("tools/list"))
-    while not client.notified("notifications/resources/list_changed"):
-        client.read(WAIT_SECONDS)
+
+    def notified() -> bool:
+        client.read(0.2)
+        return bool(client.notified("notifications/resources/list_changed"))
+
+    until(notified, "the answer differs")
     search = {"name": "search_tools", "arguments": {"task_description": "later"}}
     until(
         lambda: "ledger.later" in json.dumps(client.value(client.send("tools/call", search))),

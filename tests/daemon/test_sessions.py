@@ -246,11 +246,17 @@ GUARD = {
 }
 
 
-@pytest.mark.long
-def test_the_labels_of_what_a_session_has_read_outlive_the_daemon(home: Home) -> None:
+def guarded(home: Home) -> ProxyClient:
+    """A client that has greeted a daemon with this policy."""
     home.write_config(policy=GUARD)
     client = home.client()
     client.greet()
+    return client
+
+
+@pytest.mark.long
+def test_the_labels_of_what_a_session_has_read_outlive_the_daemon(home: Home) -> None:
+    client = guarded(home)
     assert client.value(client.call("ledger.write", key="before")) == "ok"
     client.value(client.call("ledger.look"))
     client.value(client.chain("return (await results.save([1])).handle"))
@@ -267,9 +273,7 @@ def test_the_labels_of_what_a_session_has_read_outlive_the_daemon(home: Home) ->
 @pytest.mark.long
 @pytest.mark.parametrize("swept", [False, True], ids=["with journals", "an hour later"])
 def test_of_a_killed_daemon_s_session_anything_may_have_been_read(home: Home, swept: bool) -> None:
-    home.write_config(policy=GUARD)
-    client = home.client()
-    client.greet()
+    client = guarded(home)
     client.value(client.call("ledger.look"))
     kill(home)
     if swept:  # journals and folders are deleted an hour after their last use
@@ -282,9 +286,7 @@ def test_of_a_killed_daemon_s_session_anything_may_have_been_read(home: Home, sw
 
 @pytest.mark.long
 def test_a_session_that_has_read_nothing_is_not_asked_after_a_restart(home: Home) -> None:
-    home.write_config(policy=GUARD)
-    client = home.client()
-    client.greet()
+    client = guarded(home)
     assert client.value(client.call("ledger.write", key="before")) == "ok"
     assert home.run("restart", "-c", str(home.config)).returncode == 0
     assert client.value(client.call("ledger.write", key="after")) == "ok"

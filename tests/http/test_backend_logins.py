@@ -12,27 +12,29 @@ from mcp_types import ElicitResult
 
 from fixtures.http_gateway import Served, served
 from fixtures.issuer import AUDIENCE, issuer
-from fixtures.login_gate import Person
-from fixtures.realm import Realm, realm_and_server
+from fixtures.login_gate import Person, Places, places
+from fixtures.realm import Realm
 from gatemini.backends.oauth import device
+
+__all__ = ["places"]
 
 pytestmark = pytest.mark.anyio
 CODE = "return await web.echo({ text: 'hello ' + 'from there' });"
 
 
 @pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GATEMINI_TOKEN_KEY", "k" * 40)
+def asked_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes are asked for without a pause to speak of."""
     monkeypatch.setattr(device, "SHORTEST_INTERVAL", 0.01)
 
 
 @asynccontextmanager
-async def gateway(folder: Path, **oauth: Any) -> AsyncIterator[tuple[Served, Realm, str]]:
+async def gateway(folder: Path, places: Places, **oauth: Any) -> AsyncIterator[tuple[Served, Realm, str]]:
     """A gateway whose users log in at the issuer of its backend; the token is one of Ann."""
-    async with issuer() as keys, realm_and_server() as (realm, server):
+    realm, server = places
+    async with issuer() as keys:
         if oauth.get("per_user"):
-            await Person((realm, server), oauth).log_in()  # the login that lists the tools
+            await Person(places, oauth).log_in()  # the login that lists the tools
         trust = {"issuer": realm.url, "jwks": keys.key_url}
         http: dict[str, Any] = {"public_url": AUDIENCE, "auth": {"oauth": trust}}
         async with served(folder, {"web": {"url": server.url, "oauth": oauth}}, http=http) as there:
@@ -52,16 +54,16 @@ async def said(there: Served, token: str, asked: list[Any], realm: Realm) -> str
     return str(result.content[0].text)  # type: ignore[union-attr]
 
 
-async def test_no_user_over_http_logs_in_for_all_others(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as (there, realm, token):
+async def test_no_user_over_http_logs_in_for_all_others(tmp_path: Path, places: Places) -> None:
+    async with gateway(tmp_path, places) as (there, realm, token):
         asked: list[Any] = []
         assert "gatemini login web" in await said(there, token, asked, realm)
         assert not asked
         assert not realm.asked("/auth/device")
 
 
-async def test_a_page_that_another_user_has_opened_logs_nobody_in(tmp_path: Path) -> None:
-    async with gateway(tmp_path, per_user=True) as (there, realm, token):
+async def test_a_page_that_another_user_has_opened_logs_nobody_in(tmp_path: Path, places: Places) -> None:
+    async with gateway(tmp_path, places, per_user=True) as (there, realm, token):
         realm.user, asked = "bob", []
         assert "gatemini login web --principal" in await said(there, token, asked, realm)
         assert len(asked) == 1

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from fixtures.http_gateway import Served, served, until
+from fixtures.http_gateway import Served, raw, rest, served, until
 from fixtures.issuer import AUDIENCE, issuer
 from gatemini.http.auth import throttle, tokens
 
@@ -27,20 +27,6 @@ async def status(gateway: Served, token: str) -> int:
     message, headers = gateway.modern("tools/list")
     headers["Authorization"] = f"Bearer {token}"
     return (await gateway.post(message, headers=headers)).status_code
-
-
-async def sent(gateway: Served, request: bytes) -> bytes:
-    """Send bytes on a connection of their own; what came back until it was closed."""
-    answer = b""
-    port = int(gateway.base.rpartition(":")[2])
-    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-        await stream.send(request)
-        with anyio.fail_after(20):
-            while True:
-                try:
-                    answer += await stream.receive()
-                except anyio.EndOfStream:
-                    return answer
 
 
 async def test_a_signed_token_with_odd_claims_is_refused_and_no_fault(tmp_path: Path) -> None:
@@ -129,9 +115,9 @@ async def test_a_request_with_two_lengths_is_refused_and_its_connection_closed(t
         lengths = f"Content-Length: {len(body)}\r\nTransfer-Encoding: chunked\r\n"
         chunks = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
         smuggled = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-        answer = await sent(
-            gateway, f"POST /mcp HTTP/1.1\r\n{head}{lengths}\r\n".encode() + chunks + smuggled
-        )
+        async with raw(gateway) as stream:
+            await stream.send(f"POST /mcp HTTP/1.1\r\n{head}{lengths}\r\n".encode() + chunks + smuggled)
+            answer = await rest(stream)
         assert answer.startswith(b"HTTP/1.1 400 "), answer
         assert b"exclude each other" in answer
         assert answer.count(b"HTTP/1.1 ") == 1, answer

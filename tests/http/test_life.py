@@ -137,7 +137,9 @@ def test_no_log_of_any_level_has_answers_or_tokens(home: Home) -> None:
         headers = {**HEADERS, "accept": "application/json, text/event-stream"}
         handshake = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": LEGACY}
         old = {"MCP-Protocol-Version": "2025-06-18", "Mcp-Method": "", "Mcp-Name": ""}
-        opened = httpx2.post(process.url, json=handshake, headers={**headers, **old}, trust_env=False)
+        opened = httpx2.post(
+            process.url, json=handshake, headers={**headers, **old}, timeout=60, trust_env=False
+        )
         session = {**headers, **old, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
         call = chain('await ledger.write({key: "a"}); return "of-the-" + "answer";')
         del call["params"]["_meta"]

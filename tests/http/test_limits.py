@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +15,13 @@ import anyio.abc
 import pytest
 
 from fixtures.daemons import LEDGER
-from fixtures.http_gateway import BOTH, Served, result, served, text, until
+from fixtures.http_gateway import BOTH, raw, rest, result, served, text, until
 from gatemini.config.model.http.server import HttpConfig
 from gatemini.http import body
 from gatemini.http.network import connections
 from gatemini.http.network.guard import Guard
 
 pytestmark = pytest.mark.anyio
-
-
-@asynccontextmanager
-async def raw(gateway: Served) -> AsyncIterator[anyio.abc.SocketStream]:
-    """A connection that sends what a test writes."""
-    port = int(gateway.base.rpartition(":")[2])
-    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-        yield stream
-
-
-async def rest(stream: anyio.abc.SocketStream, seconds: float = 20) -> bytes:
-    """All that the server sends until it closes the connection."""
-    data = b""
-    with anyio.fail_after(seconds):
-        try:
-            while True:
-                data += await stream.receive()
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
-            return data
 
 
 @pytest.mark.proves("http.allowed_hosts", "http.public_url")

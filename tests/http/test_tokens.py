@@ -14,6 +14,7 @@ import httpx2
 import pytest
 import yaml
 
+from fixtures.audit import logins_of
 from fixtures.http_gateway import Served, result, served, text, until
 from gatemini.http.auth import throttle, tokens
 from gatemini.http.auth.throttle import Throttle
@@ -192,7 +193,7 @@ async def test_refused_logins_are_audited_without_the_token(tmp_path: Path) -> N
     async with served(tmp_path, http=AUTH, audit={"path": str(tmp_path / "audit")}) as gateway:
         assert await status(gateway, bearer("a-wrong-token")) == 401
     [file] = (tmp_path / "audit").glob("*.jsonl")
-    [login] = [line for line in map(json.loads, file.read_text().splitlines()) if line["kind"] == "login"]
+    [login] = logins_of(tmp_path)
     assert (login["outcome"], login["address"]) == ("refused", "127.0.0.1")
     assert "a-wrong-token" not in file.read_text()
 
@@ -208,19 +209,13 @@ async def test_the_first_login_of_a_token_and_its_end_are_audited(tmp_path: Path
             "GET", gateway.url, headers={**session, "accept": "text/event-stream"}
         ):
             tokens.revoke(tmp_path / "tokens.yaml", ident)
-            await until(lambda: "ended" in [each["outcome"] for each in logins_of(tmp_path / "audit")])
+            await until(lambda: "ended" in [each["outcome"] for each in logins_of(tmp_path)])
         assert await status(gateway, headers) == 401
-    found = logins_of(tmp_path / "audit")
+    found = logins_of(tmp_path)
     assert [each["outcome"] for each in found] == ["accepted", "ended", "refused"]
     for each in found[:2]:
         assert (each["client"], each["token"], each["scopes"]) == ("ci", ident, ["read"])
     assert token not in "".join(map(str, found))
-
-
-def logins_of(folder: Path) -> list[dict[str, Any]]:
-    lines = [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
-    found = [record for record in map(json.loads, lines) if record["kind"] == "login"]
-    return sorted(found, key=lambda record: str(record["time"]))
 
 
 async def test_failed_logins_of_one_address_wait_longer_and_longer_and_others_do_not(
@@ -275,7 +270,7 @@ def test_the_commands_make_show_and_revoke_tokens(home: Any) -> None:
     assert "ci-1\trevoked" in run("token", "list")
     assert "no token or client" in run("token", "revoke", "ci-1", code=1)
     assert "allowed are 30m" in run("token", "create", "--client", "x", "--expires", "soon", code=2)
-    recorded = logins_of(home.root / "audit")
+    recorded = logins_of(home.root)
     assert [(each["outcome"], each["client"]) for each in recorded] == [
         ("created", "gatemini token create"),
         ("revoked", "gatemini token revoke"),

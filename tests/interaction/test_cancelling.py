@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import ODD
-from fixtures.running import running_app
+from fixtures.running import running_app, until
 from gatemini.app import App
 
 pytestmark = pytest.mark.anyio
@@ -37,12 +37,6 @@ async def gateway(tmp_path: Path, **keys: Any) -> AsyncIterator[App]:
     composites = {"waits": {"description": "waits", "code": "return await odd.hang({});"}}
     async with running_app(tmp_path, {"odd": odd(**keys)}, composite_tools=composites) as app:
         yield app
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
-        while not holds():  # noqa: ASYNC110 - there is no event
-            await anyio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -204,6 +204,7 @@ def test_keys_are_written_nowhere_in_debug_modes_and_after_errors(tmp_path: Path
                         f"{proxy.address}/v1beta/models/m:generateContent?key={KEY}",
                         json=body,
                         headers={"authorization": f"Bearer {KEY}", "x-goog-api-key": KEY, "x-api-key": KEY},
+                        timeout=WAIT_SECONDS,
                     )
         assert len(upstream.got) == 8
         assert all(KEY.encode() in head for head, _ in upstream.got)

@@ -145,7 +145,7 @@ def test_answers_without_a_body_pass(
 ) -> None:
     field = f"content-length: {length}\r\n" if length else ""
     upstream.answers = [f"HTTP/1.1 {status}\r\n{field}etag: x\r\n\r\n".encode()]
-    got = httpx2.request(method, f"{proxy.address}/v1/files/a")
+    got = httpx2.request(method, f"{proxy.address}/v1/files/a", timeout=60)
     assert (got.status_code, got.headers["etag"]) == (int(status.split()[0]), "x")
     assert got.headers.get("content-length") == length
 

@@ -159,7 +159,7 @@ def test_a_stream_that_gemini_writes_as_one_array_is_worked_on(
         Said("Found.", [("mail", {"to": "x"})]),
     ]
     headers = {"x-gatemini-session": f"array{query}"}
-    answer = httpx2.post(f"{filtering.address}{STREAM}{query}", json=request, headers=headers)
+    answer = httpx2.post(f"{filtering.address}{STREAM}{query}", json=request, headers=headers, timeout=60)
     assert answer.headers["content-type"].startswith("application/json")
     parts = [part for item in answer.json() for part in item["candidates"][0]["content"]["parts"]]
     assert "".join(part.get("text", "") for part in parts) == "Wait. Found."
@@ -173,7 +173,9 @@ def test_an_array_of_gemini_without_calls_of_ours_keeps_its_bytes(
 ) -> None:
     request = {"contents": [{"parts": [{"text": "go"}]}]}
     provider.answers = [Said("one two"), Said("one two")]
-    direct, passed = (httpx2.post(f"{each}{STREAM}", json=request) for each in (provider.url, plain.address))
+    direct, passed = (
+        httpx2.post(f"{each}{STREAM}", json=request, timeout=60) for each in (provider.url, plain.address)
+    )
     assert re.sub(r'"r\d+"', "", passed.text) == re.sub(r'"r\d+"', "", direct.text)
     assert provider.got[-1].query == ""
 

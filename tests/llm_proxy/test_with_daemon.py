@@ -13,7 +13,7 @@ import anyio.lowlevel
 import httpx2
 import pytest
 
-from fixtures.daemons import home, until
+from fixtures.daemons import WAIT_SECONDS, home, until
 from fixtures.llm_proxy import running_proxy
 from fixtures.llm_upstream import FakeProvider, Said, running_provider
 from gatemini.daemon.client import ask
@@ -166,8 +166,9 @@ async def test_results_that_wait_for_the_daemon_are_bounded_by_their_size(
         link = DaemonLink(None, tasks)
         taken = [link.send_soon("s", f"res_{number:08x}", body, True) for number in range(room + 5)]
         assert taken == [True] * room + [False] * 5
-        while len(sent) < room:
-            await anyio.lowlevel.checkpoint()
+        with anyio.fail_after(WAIT_SECONDS):
+            while len(sent) < room:
+                await anyio.lowlevel.checkpoint()
         link.send_soon("s", "res_later", body, True)  # there is room again
     assert sent == [*(f"res_{number:08x}" for number in range(room)), "res_later"]
 

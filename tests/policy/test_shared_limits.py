@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -10,6 +10,7 @@ import anyio.to_thread
 import pytest
 
 from fixtures.redis_server import RedisServer, redis_server
+from fixtures.running import until
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.errors import ApprovalPending, CallUnchecked, PolicyDenied, StateUnavailable
 from gatemini.policy.approvals import shared_grants
@@ -140,7 +141,9 @@ async def test_a_clients_budget_counts_in_one_process_too_and_begins_anew_after_
     assert await admits(alone, call(grant))
 
 
-ASK = {"rules": [{"tools": ["shop.*"], "action": "ask", "ask": {"via": ["console"]}}]}
+def asking(**ask: Any) -> dict[str, Any]:
+    """A policy that asks about each call at a terminal."""
+    return {"rules": [{"tools": ["shop.*"], "action": "ask", "ask": {"via": ["console"], **ask}}]}
 
 
 async def grant_later(at: Door, facts: CallFacts) -> None:
@@ -151,30 +154,35 @@ async def grant_later(at: Door, facts: CallFacts) -> None:
     await at.approvals.decided(approval.id, approval.subject.digest, "console", granted=True)
 
 
-async def test_a_grant_that_one_replica_got_admits_one_call_of_all_replicas(
-    stores: tuple[StateStore, StateStore],
-) -> None:
-    doors = [door(store, **ASK) for store in stores]
-    await grant_later(doors[0], call())
+async def outcomes_at_once(*doors: Door) -> list[str]:
+    """What becomes of the same call at each of these doors at once, in order of the alphabet."""
     outcomes: list[str] = []
 
-    async def attempt(number: int) -> None:
+    async def attempt(at: Door) -> None:
         try:
-            await doors[number % 2].admit(call(), Reach())
+            await at.admit(call(), Reach())
             outcomes.append("admitted")
         except ApprovalPending:
             outcomes.append("pending")
 
     async with anyio.create_task_group() as tasks:
-        for number in range(6):
-            tasks.start_soon(attempt, number)
-    assert sorted(outcomes) == ["admitted", *["pending"] * 5]
+        for at in doors:
+            tasks.start_soon(attempt, at)
+    return sorted(outcomes)
+
+
+async def test_a_grant_that_one_replica_got_admits_one_call_of_all_replicas(
+    stores: tuple[StateStore, StateStore],
+) -> None:
+    a, b = (door(store, **asking()) for store in stores)
+    await grant_later(a, call())
+    assert await outcomes_at_once(a, b, a, b, a, b) == ["admitted", *["pending"] * 5]
 
 
 async def test_a_grant_admits_no_call_that_differs_and_none_after_the_store_was_emptied(
     redis_server: RedisServer, stores: tuple[StateStore, StateStore]
 ) -> None:
-    a, b = (door(store, **ASK) for store in stores)
+    a, b = (door(store, **asking()) for store in stores)
     await grant_later(a, call())
     for other in (call(argument=2), call(session="other"), call(principal="other")):
         with pytest.raises(ApprovalPending):
@@ -188,8 +196,7 @@ async def test_a_grant_admits_no_call_that_differs_and_none_after_the_store_was_
 async def test_a_remembered_grant_admits_equal_calls_on_all_replicas(
     stores: tuple[StateStore, StateStore],
 ) -> None:
-    rule = {"tools": ["shop.*"], "action": "ask", "ask": {"via": ["console"], "remember": "session"}}
-    a, b = (door(store, rules=[rule]) for store in stores)
+    a, b = (door(store, **asking(remember="session")) for store in stores)
     await grant_later(a, call())
     for each in (b, a, b):
         assert await admits(each, call())
@@ -202,8 +209,7 @@ async def test_a_grant_for_a_session_does_not_outlive_it_for_days(
 ) -> None:
     """A session that the client names is the same again after it has ended: replicas keep its grants for a time only."""
     monkeypatch.setattr(shared_grants, "SESSION_SECONDS", 1.0)
-    rule = {"tools": ["shop.*"], "action": "ask", "ask": {"via": ["console"], "remember": "session"}}
-    a, b = (door(store, rules=[rule]) for store in stores)
+    a, b = (door(store, **asking(remember="session")) for store in stores)
     await grant_later(a, call())
     assert await admits(b, call())
     pending = False
@@ -214,10 +220,6 @@ async def test_a_grant_for_a_session_does_not_outlive_it_for_days(
                 await anyio.sleep(0.1)
             except ApprovalPending:
                 pending = True
-
-
-def asking(**ask: Any) -> dict[str, Any]:
-    return {"rules": [{"tools": ["shop.*"], "action": "ask", "ask": {"via": ["console"], **ask}}]}
 
 
 @pytest.mark.parametrize("remember", ["call", "session"])
@@ -286,25 +288,7 @@ async def test_a_grant_that_reached_the_store_without_an_answer_admits_one_call_
 
     monkeypatch.setattr(stores[0], "put", put_unheard)
     await grant_later(a, call())
-    outcomes: list[bool] = []
-
-    async def attempt(at: Door) -> None:
-        try:
-            await at.admit(call(), Reach())
-            outcomes.append(True)
-        except ApprovalPending:
-            outcomes.append(False)
-
-    async with anyio.create_task_group() as tasks:
-        for at in (a, b, b, a):
-            tasks.start_soon(attempt, at)
-    assert sorted(outcomes) == [False, False, False, True]
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
-        while not holds():  # noqa: ASYNC110 - there is no event
-            await anyio.sleep(0.01)
+    assert await outcomes_at_once(a, b, b, a) == ["admitted", *["pending"] * 3]
 
 
 async def test_without_the_store_calls_that_need_it_are_refused_and_others_go_on(
@@ -312,10 +296,14 @@ async def test_without_the_store_calls_that_need_it_are_refused_and_others_go_on
 ) -> None:
     store = stores[0]
     limited = Grant(calls_per_minute=60)
-    plain, budgeted, asking = door(store), door(store, budgets={"calls_per_session": 9}), door(store, **ASK)
+    plain, budgeted, asks = (
+        door(store),
+        door(store, budgets={"calls_per_session": 9}),
+        door(store, **asking()),
+    )
     await anyio.to_thread.run_sync(redis_server.stop)
     await until(lambda: store.problem is not None)
-    for at, facts in ((plain, call(limited)), (budgeted, call()), (asking, call())):
+    for at, facts in ((plain, call(limited)), (budgeted, call()), (asks, call())):
         with pytest.raises(
             CallUnchecked, match=r"shop\.tool cannot be checked: .* the state store cannot be reached"
         ) as e:

@@ -11,17 +11,12 @@ import anyio.to_thread
 import pytest
 
 from fixtures.redis_server import RedisServer, redis_server
+from fixtures.running import until
 from gatemini.errors import StateUnavailable
 from gatemini.state.redis_commands import OPERATION_SECONDS, Commands
 
 __all__ = ["redis_server"]
 pytestmark = pytest.mark.anyio
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
-        while not holds():  # noqa: ASYNC110 - there is no event
-            await anyio.sleep(0.01)
 
 
 async def test_operations_fail_at_once_without_a_server_and_work_again_when_it_is_back(

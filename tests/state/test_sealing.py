@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from fixtures.redis_server import KEY, RedisServer, redis_server
+from fixtures.running import until
 from gatemini.errors import StateUnavailable
 from gatemini.state.blobs import INLINE_BYTES, YOUNG_SECONDS, Blobs
 from gatemini.state.sealing import Sealer
@@ -120,8 +121,7 @@ async def test_a_large_value_that_is_put_while_its_key_is_deleted_keeps_its_file
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(store.delete, "result:s:1")
                 tasks.start_soon(store.put, "result:s:1", large, 600)
-                while len(files(tmp_path)) < 2:  # noqa: ASYNC110 - there is no event
-                    await anyio.sleep(0.01)
+                await until(lambda: len(files(tmp_path)) == 2)
                 assert redis_server.process is not None
                 redis_server.process.send_signal(signal.SIGCONT)
         there = b":1" in redis_server.cli("EXISTS", "gatemini:result:s:1")

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,12 @@ import anyio
 import pytest
 
 from fixtures.direct import DEMO_SERVER, write_config
-from fixtures.running import DEMO, answer, in_one_session
+from fixtures.running import DEMO, answer, in_one_session, until
 from gatemini.app import App
 from gatemini.cache import config_hash
 from gatemini.config.variables.store import SecretStore
 
 pytestmark = pytest.mark.anyio
-
-WAIT_SECONDS = 60.0
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """The watcher lives in the kernel's time: there is no event of ours to wait for."""
-    with anyio.fail_after(WAIT_SECONDS):
-        while not holds():  # noqa: ASYNC110
-            await anyio.sleep(0.02)
 
 
 def replace(folder: Path, backends: dict[str, Any], **top: Any) -> None:

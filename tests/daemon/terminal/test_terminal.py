@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,9 @@ CONFIG = {
 LARGE = ("call", "shop.list_orders", '{"limit": 2000}')
 
 
-def ready(home: Home) -> tuple[str, ...]:
-    """A daemon that serves; the words that name its configuration."""
-    home.write_config(daemon={"idle_timeout": "60s"}, backends=CONFIG)
+def ready(home: Home, **more: dict[str, Any]) -> tuple[str, ...]:
+    """A daemon that serves, with more backends; the words that name its configuration."""
+    home.write_config(daemon={"idle_timeout": "60s"}, backends={**CONFIG, **more})
     home.client().greet()
     home.serving()
     return ("-c", str(home.config))
@@ -106,19 +107,19 @@ def test_a_warm_call_takes_at_most_a_fifth_of_a_cold_one(home: Home) -> None:
 NOISY = "import os, sys; print('token is', os.environ['T'], file=sys.stderr)"
 
 
-def noisy(home: Home) -> tuple[str, ...]:
-    """A daemon whose backend writes a secret to stderr and ends."""
-    backend = {
+def noisy_backend(token: str, connect_timeout: int) -> dict[str, Any]:
+    return {
         "command": sys.executable,
         "args": ["-S", "-c", NOISY],
-        "env": {"T": "${MY_TOKEN}"},
-        "connect_timeout": 30,
+        "env": {"T": token},
+        "connect_timeout": connect_timeout,
     }
-    home.write_config(daemon={"idle_timeout": "60s"}, backends={**CONFIG, "noisy": backend})
+
+
+def noisy(home: Home) -> tuple[str, ...]:
+    """A daemon whose backend writes a secret to stderr and ends."""
     home.environ["MY_TOKEN"] = "a-secret-of-this-test"
-    home.client().greet()
-    home.serving()
-    return ("-c", str(home.config))
+    return ready(home, noisy=noisy_backend("${MY_TOKEN}", 30))
 
 
 def test_the_stderr_of_a_backend_has_a_file_of_its_own_without_secrets(home: Home) -> None:
@@ -161,13 +162,9 @@ def test_one_backend_logs_at_debug_for_a_while(home: Home) -> None:
     said = home.command(*config, "logs", "--level", "backend.noisy=debug", "--for", "10m")
     assert said.returncode == 0, said
     slower = {name: {**one, "connect_timeout": 25} for name, one in CONFIG.items()}
-    other = {
-        "command": sys.executable,
-        "args": ["-S", "-c", NOISY],
-        "env": {"T": "other"},
-        "connect_timeout": 25,
-    }
-    home.write_config(daemon={"idle_timeout": "60s"}, backends={**slower, "noisy": other})
+    home.write_config(
+        daemon={"idle_timeout": "60s"}, backends={**slower, "noisy": noisy_backend("other", 25)}
+    )
     until(lambda: "backend noisy is" in Path(home.place.log).read_text(), "a line at debug")
     assert "backend clock is" not in Path(home.place.log).read_text()
     assert "the parts are backend." in home.command(*config, "logs", "--level", "backend.nosy=debug").stderr
