@@ -15,7 +15,7 @@ import anyio
 import psutil
 import pytest
 
-from gatemini.processes import worker_pool
+from gatemini.processes.workers import worker_pool
 from gatemini.processes.workers.worker_pool import WorkerFailed, WorkerLost, WorkerPool
 
 WORK = """
