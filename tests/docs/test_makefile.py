@@ -15,7 +15,11 @@ MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
 def make(folder: Path, python: Path | str) -> subprocess.CompletedProcess[str]:
     shutil.copy(MAKEFILE, folder)
     return subprocess.run(
-        ["make", f"PYTHON={python}", ".venv/bin/python"], cwd=folder, capture_output=True, text=True, timeout=60
+        ["make", f"PYTHON={python}", ".venv/bin/python"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
@@ -26,10 +30,14 @@ def script(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("python", ["", "no-such-python", "false"])
-def test_a_python_that_is_missing_or_too_old_is_named_with_what_is_needed(tmp_path: Path, python: str) -> None:
+def test_a_python_that_is_missing_or_too_old_is_named_with_what_is_needed(
+    tmp_path: Path, python: str
+) -> None:
     made = make(tmp_path, python)
     assert made.returncode != 0
-    assert f"{python or 'no python3 on the path'} is not Python 3.11 or newer with venv and pip" in made.stderr
+    assert (
+        f"{python or 'no python3 on the path'} is not Python 3.11 or newer with venv and pip" in made.stderr
+    )
     assert not (tmp_path / ".venv").exists()
 
 
