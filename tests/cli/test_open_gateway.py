@@ -225,6 +225,7 @@ def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thre
     assert "reinstall" not in finding["mend"]
 
 
+@pytest.mark.long
 def test_doctor_shows_why_the_compiled_guest_cannot_be_kept(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

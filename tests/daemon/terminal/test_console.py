@@ -124,6 +124,7 @@ def test_a_denied_call_stays_out(home: Home, client: ProxyClient) -> None:
     assert home.writes() == []
 
 
+@pytest.mark.long
 def test_a_resumed_chain_makes_what_was_approved(home: Home, client: ProxyClient) -> None:
     code = 'await ledger.look({}); await ledger.write({ key: "a" }); return "end"'
     ended = text_of(client, client.chain(code))
