@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.backend_bench import ODD
 from fixtures.direct import write_config
-from fixtures.running import ON_THREADS, answer, until
+from fixtures.running import answer, until
 from gatemini.app import App
 from gatemini.backends.status import State
 from gatemini.config.variables import references
@@ -81,7 +81,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
 
 def config(folder: Path, backends: dict[str, Any], **secrets: Any) -> Path:
     told = {"commands": commands(folder), "command_timeout": "1m", **secrets}
-    return write_config(folder, backends, secrets=told, **ON_THREADS)
+    return write_config(folder, backends, secrets=told)
 
 
 async def given(app: App, name: str) -> str:
