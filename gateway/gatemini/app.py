@@ -58,6 +58,7 @@ from gatemini.protocol.surface import Surface
 from gatemini.protocol.tools import MetaTools
 from gatemini.registry import Registry
 from gatemini.state.opening import open_state
+from gatemini.state.replicas.peers import Peers, new_replica
 from gatemini.state.store import StateStore
 from gatemini.tracker import Tracker
 from gatemini.upkeep.changes import Changes
@@ -94,7 +95,7 @@ class App:
     ) -> None:
         config, self.loaded = loaded.config, loaded
         self.awaited, self.cache, self.state = awaited, cache, state
-        self.changes = Changes()
+        self.changes, self.peers = Changes(), Peers(state, new_replica())
         self.tracker = Tracker(on_call=functools.partial(self.changes.tell, "calls"))
         self.tracker.load_usage(cache.usage)
         self.registry = Registry()
@@ -117,6 +118,7 @@ class App:
             record_dir=cache.path.parent / "children",
             own_session=own_session,
             logins=Logins(redactor.replace, state),
+            peers=self.peers,
         )
         self.sandbox, self.warmed = new_sandbox(config.sandbox), anyio.Event()
         self._sessions: list[Session] = []
@@ -240,7 +242,7 @@ class App:
 
     async def _start(self, group: TaskGroup) -> None:
         """Start the tasks of all parts."""
-        for part in (self.manager, self.parking, self.approvals):
+        for part in (self.peers, self.manager, self.parking, self.approvals):
             await group.start(part.run)
         await self.pinning.read(self.loaded)
         self.set_composite_tools(self.loaded.config.composite_tools, self.loaded.faulty)

@@ -160,7 +160,9 @@ async def test_a_lease_has_one_owner_until_it_ends_or_is_given_up(stores: Pair) 
     assert not await stores.b.lease("lease:x", "b", 60)
     await stores.b.release("lease:x", "b")
     assert await stores.a.lease("lease:x", "a", 60)
+    assert await stores.b.leased_by("lease:x") == "a"
     await stores.a.release("lease:x", "a")
+    assert await stores.b.leased_by("lease:x") is None
     assert await stores.b.lease("lease:x", "b", 0.05)
     with anyio.fail_after(60):
         while not await stores.a.lease("lease:x", "a", 60):  # noqa: ASYNC110 - there is no event

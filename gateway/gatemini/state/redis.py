@@ -28,6 +28,8 @@ PATIENCE_SECONDS = 1.0
 """How long after the loss of the server operations still wait for it, as while it restarts; later ones fail at once."""
 READERS = 1000
 """Streams that are read at once; each has a connection."""
+TRIMMED_MESSAGES = 100
+"""Messages of a stream that its reader has had before it removes them from the server, all at once."""
 BLOCK_SECONDS = 5.0
 """How long one request for new messages of a stream waits on the server."""
 
@@ -191,6 +193,10 @@ class RedisStore:
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
         return bool(await self._do(scripts.LEASE, self._prefix + key, _ms(ttl), owner))
 
+    async def leased_by(self, key: str) -> str | None:
+        owner = await self._do("GET", self._prefix + key)
+        return None if owner is None else bytes(owner).decode()
+
     async def release(self, key: str, owner: str) -> None:
         await self._do(scripts.RELEASE, self._prefix + key, owner)
 
@@ -207,7 +213,7 @@ class RedisStore:
         await self._do(scripts.SEND, name, _ms(ttl), STREAM_MESSAGES, sealed, again=False)
 
     async def read(self, stream: str) -> AsyncIterator[bytes]:
-        name, last = self._prefix + stream, b"0"
+        name, last, kept = self._prefix + stream, b"0", 0
         while True:
             try:
                 found: Any = await self._waiting.xread({name: last}, block=int(BLOCK_SECONDS * 1000))
@@ -216,8 +222,13 @@ class RedisStore:
                 continue
             for last, fields in found[0][1] if found else ():  # noqa: B007 - the next request begins after it
                 value = self._sealer.unseal(name, fields[b"m"])
+                kept += 1
                 if value is not None:
                     yield value
+            if kept >= TRIMMED_MESSAGES:
+                with suppress(StateUnavailable):
+                    await self._do("XTRIM", name, "MINID", last)
+                    kept = 0
 
 
 def _ms(seconds: float) -> int:

@@ -14,8 +14,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from starlette.types import Message, Receive, Send
 
 from gatemini.errors import StateUnavailable
-from gatemini.http.replicas.peers import PeerMessage, Peers
 from gatemini.policy.principal import Principal
+from gatemini.state.replicas.peers import PeerMessage, Peers
 
 logger = logging.getLogger(__name__)
 
