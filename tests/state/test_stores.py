@@ -10,6 +10,7 @@ import pytest
 
 from fixtures.redis_server import RedisServer, redis_running
 from gatemini.state.memory import MemoryStore
+from gatemini.state.redis import TRIMMED_MESSAGES
 from gatemini.state.store import StateStore
 
 pytestmark = pytest.mark.anyio
@@ -209,6 +210,19 @@ async def test_a_stream_keeps_its_messages_for_a_later_reader_and_goes_on(stores
         tasks.start_soon(stores.a.send, "parked:x", b"3", 60)
         assert await received(reader) == b"3"
     await reader.aclose()  # type: ignore[attr-defined]
+
+
+async def test_what_the_reader_of_a_stream_has_had_does_not_stay_on_the_server(server: RedisServer) -> None:
+    async with server.store("trimmed:").opened() as store:
+        for number in range(TRIMMED_MESSAGES + 2):
+            await store.send("to:x", str(number).encode(), 60)
+        reader = store.read("to:x")
+        for number in range(TRIMMED_MESSAGES + 2):
+            assert await received(reader) == str(number).encode()
+        await store.send("to:x", b"last", 60)
+        assert await received(reader) == b"last"
+        assert server.cli("XLEN", "trimmed:to:x").strip() in (b":1", b":2")
+        await reader.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_reader_waits_for_a_stream_that_does_not_exist_yet(stores: Pair) -> None:
