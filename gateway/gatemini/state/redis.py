@@ -56,7 +56,9 @@ class RedisStore:
         """Since when the server cannot be reached; None while it can be."""
         self._id = secrets.token_hex(8)
         self._waiting = Redis.from_pool(waiting)
-        self._commands = Commands(ConnectionPool.from_url(url, socket_timeout=None, **limits))
+        self._commands = Commands(
+            ConnectionPool.from_url(url, socket_timeout=None, **limits), waiting.disconnect
+        )
         self._prefix, self._sealer = prefix, Sealer(keys)
         self._blobs = Blobs(blobs, self._sealer)
         self._bus = Bus(self._waiting, prefix, self._sealer.unseal, self._reached)
