@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from fixtures.backend_bench import TEST_SECONDS, Bench, running_bench
+from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
 from gatemini.backends.calls.callers import Caller
 from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.singleton import links
@@ -193,6 +193,37 @@ async def test_a_replica_whose_lease_is_over_writes_nothing_and_ends_its_process
         assert await other.value("pid") == await one.value("pid") != before
     lines = journal.read_text().splitlines()
     assert sorted(line for line in lines if "echo" in line) == ['echo {"n": 1}', 'echo {"n": 2}']
+
+
+class SlowStore(Store):
+    """A store whose answer to a lease comes after what another replica has sent because of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = anyio.Event()
+
+    async def lease(self, key: str, owner: str, ttl: float) -> bool:
+        got = await super().lease(key, owner, ttl)
+        if owner.startswith("one:"):
+            await self.sent.wait()
+            await anyio.wait_all_tasks_blocked()
+        return got
+
+    async def send(self, stream: str, message: bytes, ttl: float) -> None:
+        await super().send(stream, message, ttl)
+        self.sent.set()
+
+
+async def test_a_replica_that_knows_of_a_lease_before_its_owner_does_connects(tmp_path: Path) -> None:
+    store = SlowStore()
+    async with bench_of(tmp_path / "one", store, "one") as one:
+        one.manager.add(odd_config(instance_mode="singleton"))
+        with anyio.fail_after(TEST_SECONDS):
+            while await store.leased_by(links.key("odd")) is None:  # noqa: ASYNC110 - there is no event
+                await anyio.sleep(0.001)
+        async with bench_of(tmp_path / "two", store, "two") as other:
+            await other.odd(instance_mode="singleton", connect_timeout=20)
+            assert await other.value("pid") == one.manager.status("odd").pid
 
 
 async def test_an_outage_of_the_store_longer_than_the_lease_ends_the_process(

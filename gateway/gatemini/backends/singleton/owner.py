@@ -16,14 +16,14 @@ import orjson
 
 from gatemini.backends.actor import Backend
 from gatemini.backends.calls.callers import INTERNAL_ERROR, METHOD_NOT_FOUND, Caller, RpcError
-from gatemini.backends.calls.failures import circuit_open
+from gatemini.backends.calls.failures import NOT_RUN, circuit_open
 from gatemini.backends.conversation.handshake import META_SERVER, MODERN_VERSION, as_object
 from gatemini.backends.conversation.peer import CANCELLED, LISTEN, Reply
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.singleton import messages
 from gatemini.backends.singleton.messages import FROM_OWNER, Failure, FromOwner, ToOwner
 from gatemini.backends.status import ServerFacts
-from gatemini.errors import BackendError, StateUnavailable
+from gatemini.errors import BackendCrashed, BackendError, StateUnavailable
 from gatemini.model import Json
 from gatemini.state.replicas.peers import ALIVE_SECONDS, Peers
 
@@ -35,8 +35,6 @@ LAST_WORD_SECONDS = 1.0
 """How long the end of a backend may take to be sent to another replica."""
 MOST_WAITING = 1000
 """Notifications that may wait for the store; more are dropped."""
-LOOK_SECONDS = 1.0
-"""The longest wait between two looks at whether the backend is ready."""
 NO_LIMIT = float("inf")
 CALLS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 """Requests that count against the limits of the backend, as at the replica that sends them."""
@@ -61,7 +59,8 @@ class Connection:
 
     def receive(self, message: ToOwner) -> None:
         """Take a message of the other replica."""
-        self._give.send_nowait(message)
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # it has just ended
+            self._give.send_nowait(message)
 
     def post(self, message: FromOwner) -> None:
         """Have a notification sent, in order with all else."""
@@ -83,7 +82,8 @@ class Connection:
             self._give.close()
             self._take.close()
             with anyio.move_on_after(LAST_WORD_SECONDS, shield=True), suppress(StateUnavailable):
-                await messages.send(self._peers, self._replica, FROM_OWNER, self._link, FromOwner("ended"))
+                for last in (*self._waiting, FromOwner("ended")):
+                    await messages.send(self._peers, self._replica, FROM_OWNER, self._link, last)
 
     async def _watch(self, scope: anyio.CancelScope) -> None:
         """End the connection when the other replica is gone."""
@@ -133,7 +133,7 @@ class Connection:
         backend = await self._ready()
         session, facts = backend.session, backend.facts
         if session is None or facts is None:
-            raise RpcError(INTERNAL_ERROR, "the backend has just ended")
+            raise BackendCrashed(f"{backend.config.name} has just ended", hint=NOT_RUN)
         if method not in CALLS:
             await self._send_result(ident, await self._uncounted(backend, session, facts, method, params))
             return

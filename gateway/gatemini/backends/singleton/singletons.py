@@ -81,6 +81,8 @@ class Singletons:
     def __init__(self, peers: Peers, children: Children, find: Find) -> None:
         self._peers, self._children, self._find = peers, children, find
         self._lives: dict[str, _Life] = {}
+        self._asks: set[str] = set()
+        """Owners for which this replica asks for a lease: the others may know that it has one before itself."""
         self._links: dict[str, RelayedLink] = {}
         self._over: dict[str, str] = {}
         """Backend → its life at another replica that has ended, or is about to: there is nothing to connect to."""
@@ -114,8 +116,14 @@ class Singletons:
         life = self._lives.get(content.backend)
         if life is not None and life.life == content.life:
             life.receive(self._peers, message, content)
+        elif self._tasks is not None and owner(self._peers.replica, content.life) in self._asks:
+            self._tasks.start_soon(self._take_later, message)
         elif content.message and self._tasks is not None:
             self._tasks.start_soon(self._refuse, message, content)
+
+    async def _take_later(self, message: PeerMessage) -> None:
+        await anyio.sleep(LOOK_SECONDS)
+        self._to_owner(message)
 
     async def _refuse(self, message: PeerMessage, content: ToOwner) -> None:
         """Refuse a message to a backend that does not run here, or no longer under the lease that the sender knows."""
@@ -142,10 +150,13 @@ class Singletons:
         self, config: BackendConfig, open_link: OpenLink, receiver: Receiver
     ) -> AsyncIterator[Link]:
         lease = Lease(self._peers.store, key(config.name), owner(self._peers.replica, secrets.token_hex(8)))
+        self._asks.add(lease.owner)
         try:
             async with await self._place(config, open_link, receiver, lease) as link:
+                self._asks.discard(lease.owner)
                 yield link
         finally:
+            self._asks.discard(lease.owner)
             await lease.release()
 
     async def _place(
@@ -198,14 +209,16 @@ class Singletons:
     async def _run_here(
         self, config: BackendConfig, open_link: OpenLink, receiver: Receiver, lease: Lease
     ) -> AsyncIterator[Link]:
-        name, kept = config.name, anyio.CancelScope(shield=True)
+        name, kept, opened = config.name, anyio.CancelScope(shield=True), anyio.Event()
+        link: GuardedLink
 
         def changed(message: Json) -> None:
             life.post(FromOwner("message", message=orjson.dumps(message)))
 
-        async def keep(link: GuardedLink) -> None:
+        async def keep() -> None:
             with kept:  # also while the process ends
                 await lease.keep()
+                await opened.wait()
                 logger.warning("%s is ended here: its lease could not be renewed", name)
                 link.lose()
                 await anyio.sleep(KILL_SECONDS)
@@ -213,17 +226,18 @@ class Singletons:
                     await self._children.stop(link.pid, name, grace=0)
 
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep)
             life = _Life(name, lease.owner.partition(":")[2], receiver, self._find, tasks)
-            self._lives[name] = life
+            self._lives[name] = life  # first: other replicas connect as soon as the store has the lease
             try:
                 async with open_link(Overheard(receiver, changed)) as real:
                     link = GuardedLink(name, receiver, real, lease)
-                    tasks.start_soon(keep, link)
+                    opened.set()
                     try:
                         yield link
                     finally:
-                        if self._lives.get(name) is life:
-                            del self._lives[name]
+                        self._lives.pop(name, None)
             finally:
+                self._lives.pop(name, None)
                 kept.cancel()
                 tasks.cancel_scope.cancel()
