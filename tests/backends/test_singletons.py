@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import psutil
 import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
@@ -183,16 +184,33 @@ async def test_a_replica_whose_lease_is_over_writes_nothing_and_ends_its_process
     journal = tmp_path / "journal"
     async with two(tmp_path, options={"journal": str(journal)}) as (one, other):
         before = await one.value("pid")
-        session = one.manager._find("odd").session
-        assert session is not None
-        guarded = session.peer._link
-        assert isinstance(guarded, links.GuardedLink)
-        guarded._lease._until = -1.0  # as after a pause: the event loop has not noticed yet
+        lose_lease(one)
         assert await other.value("echo", {"n": 1}) == {"n": 1}
         assert await one.value("echo", {"n": 2}) == {"n": 2}
         assert await other.value("pid") == await one.value("pid") != before
     lines = journal.read_text().splitlines()
     assert sorted(line for line in lines if "echo" in line) == ['echo {"n": 1}', 'echo {"n": 2}']
+
+
+@pytest.mark.long
+async def test_a_process_that_does_not_end_by_itself_is_killed_before_the_lease_ends(tmp_path: Path) -> None:
+    stubborn = {"ignore_end": True, "ignore_term": True}
+    async with two(tmp_path, options=stubborn, shutdown_grace_period=20) as (one, other):
+        process = psutil.Process(await one.value("pid"))
+        lose_lease(one)
+        with anyio.fail_after(15):
+            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        assert await other.value("pid") == await one.value("pid") != process.pid
+
+
+def lose_lease(bench: Bench) -> None:
+    """What a pause does that is longer than the lease: nothing has noticed yet that its time is over."""
+    session = bench.manager._find("odd").session
+    assert session is not None
+    guarded = session.peer._link
+    assert isinstance(guarded, links.GuardedLink)
+    guarded._lease._until = -1.0
 
 
 class SlowStore(Store):

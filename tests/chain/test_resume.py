@@ -13,7 +13,7 @@ from fixtures.gate_server import STATE
 from fixtures.running import running_app
 from gatemini.app import App
 from gatemini.config.model.schema import CompositeTool
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

@@ -55,7 +55,7 @@ def test_the_level_of_the_section_wins(home: Home) -> None:
     assert "backend" not in Path(status["log"]).read_text()
     home.command("stop", "-c", str(home.config))
     status = served(home, level="debug")
-    assert "DEBUG gatemini.app" in Path(status["log"]).read_text()
+    assert "DEBUG gatemini.parts" in Path(status["log"]).read_text()
 
 
 @pytest.mark.proves("log.rotate_mb", "log.keep")

@@ -16,7 +16,7 @@ from gatemini.config.model.policy import PolicyConfig
 from gatemini.config.model.schema import CompositeTool
 from gatemini.policy.door import door_of
 from gatemini.policy.principal import Grant, Principal
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

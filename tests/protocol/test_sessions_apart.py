@@ -16,8 +16,8 @@ from fixtures.direct import text_of
 from fixtures.running import DEMO, client_of, running_app
 from gatemini.app import App
 from gatemini.backends.calls.callers import RpcError
-from gatemini.protocol.client_session import Session
 from gatemini.protocol.questions.clients import ConnectedClients
+from gatemini.protocol.sessions.client_session import Session
 
 pytestmark = [
     pytest.mark.anyio,

@@ -28,8 +28,8 @@ from gatemini.http.replicas.this_replica import Replicas
 from gatemini.http.retries import Key, Retries
 from gatemini.http.sdk_sessions import SessionManager, internal_scope
 from gatemini.http.sessions import HttpSession, HttpSessions, TooManySessions
-from gatemini.protocol.client_session import on_behalf_of
 from gatemini.protocol.questions.parking import Parking
+from gatemini.protocol.sessions.client_session import on_behalf_of
 
 logger = logging.getLogger(__name__)
 

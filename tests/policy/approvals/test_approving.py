@@ -27,7 +27,7 @@ from gatemini.policy.approvals.shown import CONTINUED
 from gatemini.policy.approvals.webhook import Webhook
 from gatemini.policy.decision import Ask
 from gatemini.policy.door import door_of
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

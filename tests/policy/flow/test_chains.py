@@ -19,7 +19,7 @@ from fixtures.running import running_app
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.policy.door import door_of
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

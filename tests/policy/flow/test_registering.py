@@ -14,7 +14,7 @@ from gatemini.app import App
 from gatemini.backends.calls.callers import Caller
 from gatemini.chain.client import ChainClient
 from gatemini.model import Json
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gatemini_sandbox.errors import ReadingTooLong
-from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.diagnosis.diagnose import offending_offset
 from gatemini_sandbox.typescript.parse import collect, parse_tree
 from gatemini_sandbox.typescript.parse_deadline import check, over, patience
 from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.second_parser import oxc
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 SIZE = 200_000

@@ -16,7 +16,7 @@ from gatemini.http.replicas.session_ids import SessionIds
 from gatemini.http.replicas.shared_changes import SharedChanges
 from gatemini.http.replicas.shared_console import SharedConsole
 from gatemini.http.replicas.shared_sessions import SharedSessions
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 from gatemini.state.blobs import INLINE_BYTES
 from gatemini.state.session_labels import SessionLabels
 from gatemini.state.session_results import SessionResults

@@ -11,7 +11,7 @@ from gatemini.errors import GateminiError
 from gatemini.model import Json
 from gatemini.policy.canonical import canonical
 from gatemini.policy.door import Door
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 MOST_BYTES = 64 << 10
 """A larger template is recorded as its size and hash."""
