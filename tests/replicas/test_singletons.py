@@ -19,10 +19,12 @@ from fixtures.daemons import LEDGER
 from fixtures.direct import text_of
 from fixtures.http_gateway import Served, text
 from fixtures.paused import pause
+from fixtures.redis_server import redis_running
 from fixtures.replicas import Cluster, Replica, cluster
+from fixtures.running import running_app
 from gatemini.state.replicas.lease import LEASE_SECONDS, MARGIN_SECONDS
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long]
+pytestmark = pytest.mark.anyio
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 COUNTING, ASKING = FIXTURES / "counting_server.py", FIXTURES / "asking_server.py"
@@ -71,6 +73,7 @@ async def answered(at: Served, code: str, seconds: float) -> str:
     return text(found)
 
 
+@pytest.mark.long
 async def test_calls_through_either_replica_reach_the_one_process(replicas: Cluster) -> None:
     async with replicas.at(0) as first, replicas.at(1) as second:
         for number in range(1, 7):
@@ -78,6 +81,23 @@ async def test_calls_through_either_replica_reach_the_one_process(replicas: Clus
     assert sum(len(children(each, COUNTING)) for each in replicas.replicas) == 1
 
 
+async def test_gateways_that_serve_no_http_share_it_too(tmp_path: Path) -> None:
+    """Two processes of one client each, say, on one store."""
+    counting = {"command": sys.executable, "args": ["-I", "-S", str(COUNTING)], "instance_mode": "singleton"}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with redis_running() as redis:
+        config = {"backends": {"counting": counting}, "state": redis.config}
+        async with (
+            running_app(tmp_path / "one", **config) as one,
+            running_app(tmp_path / "two", **config) as two,
+        ):
+            for number in range(1, 5):
+                found = await (one, two)[number % 2].call_meta_tool("call_tool_chain", {"code": COUNT})
+                assert text(found) == str(number)
+
+
+@pytest.mark.long
 async def test_another_replica_takes_over_from_one_that_is_killed(replicas: Cluster) -> None:
     owner, other = split(replicas, LEDGER)
     async with replicas.at(other) as at:
@@ -106,6 +126,7 @@ async def test_another_replica_takes_over_from_one_that_is_killed(replicas: Clus
     assert len(children(replicas.replicas[other], LEDGER)) == 1
 
 
+@pytest.mark.long
 async def test_one_that_was_paused_past_its_lease_writes_nothing_more(replicas: Cluster) -> None:
     owner, other = split(replicas, LEDGER)
     paused = replicas.replicas[owner]
@@ -135,6 +156,7 @@ async def test_one_that_was_paused_past_its_lease_writes_nothing_more(replicas: 
     assert split(replicas, LEDGER) == (other, owner)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("era", ["handshake", ""])
 async def test_questions_and_cancels_pass_between_replicas(tmp_path: Path, era: str) -> None:
     """Also where the process speaks the stateless revision."""
@@ -158,6 +180,7 @@ async def test_questions_and_cancels_pass_between_replicas(tmp_path: Path, era: 
                     await anyio.sleep(0.05)
 
 
+@pytest.mark.long
 async def test_a_replica_that_stops_hands_its_backends_over(replicas: Cluster) -> None:
     owner, other = split(replicas, LEDGER)
     async with replicas.at(other) as at:
