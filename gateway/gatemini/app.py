@@ -129,7 +129,7 @@ class App:
             self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
         )
         self.journals = JournalBook()
-        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.value, state)
+        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.arguments, state)
         self._build_services(config, redactor)
 
     def _build_policy(self, config: Config, redactor: Redactor) -> None:

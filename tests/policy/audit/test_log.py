@@ -135,6 +135,22 @@ async def test_secrets_are_gone_before_a_line_is_hashed(tmp_path: Path) -> None:
     assert sound(tmp_path)
 
 
+async def test_a_secret_of_digits_is_gone_where_it_is_passed_as_a_number(tmp_path: Path) -> None:
+    log = open_audit(tmp_path, {"PIN": "004711081", "RATE": "3.14159265"}, arguments="full")
+    given = {"a": 4711081, "list": [4711081.0, {"b": -3.14159265}], "c": 94004711081, "n": 1, "t": True}
+    await one_call(log, call_facts(given))
+    await log.close()
+    _, intent, *_ = all_records(tmp_path)
+    pin, rate = "«secret PIN»", "«secret RATE»"
+    assert intent["arguments"] == {
+        "a": pin,
+        "list": [pin, {"b": f"-{rate}"}],
+        "c": f"94{pin}",
+        "n": 1,
+        "t": True,
+    }
+
+
 async def test_arguments_are_kept_as_configured(tmp_path: Path) -> None:
     for how, kept in (("full", {"a": 1}), ("none", None)):
         folder = tmp_path / how
