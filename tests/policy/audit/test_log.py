@@ -22,7 +22,7 @@ from gatemini.policy.audit import anchors
 from gatemini.policy.audit.anchors import read_anchors, send_anchor
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.log import AuditLog
-from gatemini.policy.audit.record import Head
+from gatemini.policy.audit.record import GENESIS, Head, line_of
 from gatemini.policy.audit.verify import verify
 from gatemini.policy.canonical import canonical
 from gatemini.policy.decision import Decision
@@ -181,15 +181,36 @@ async def test_text_that_is_no_unicode_and_huge_numbers_leave_lines_that_program
     assert sound(tmp_path)
 
 
-@pytest.mark.parametrize("how", ["hash", "full"])
-async def test_arguments_of_any_depth_are_recorded(tmp_path: Path, how: str) -> None:
+def nested(levels: int) -> list[object]:
     deep: list[object] = []
-    for _ in range(5000):
+    for _ in range(levels - 1):
         deep = [deep]
-    log = open_audit(tmp_path, {"TOKEN": "tok-12345678"}, arguments=how)
-    await one_call(log, call_facts({"deep": deep, "half": "\ud800"}))
+    return deep
+
+
+@pytest.mark.parametrize("half", ["", "\ud800"])
+@pytest.mark.parametrize("secrets", [{}, {"TOKEN": "tok-12345678"}])
+@pytest.mark.parametrize("levels", [253, 254, 900, 5000])
+async def test_arguments_of_any_depth_are_recorded_in_lines_that_can_be_read(
+    tmp_path: Path, levels: int, secrets: dict[str, str], half: str
+) -> None:
+    log = open_audit(tmp_path, secrets, arguments="full")
+    await one_call(log, call_facts(given := {"deep": nested(levels), "half": half}))
     await log.close()
-    assert all_records(tmp_path)[1]["arguments"].startswith("hmac-sha256:")
+    kept = all_records(tmp_path)[1]["arguments"]
+    assert kept["deep"] == given["deep"] if levels == 253 else kept.startswith("hmac-sha256:")
+    assert sound(tmp_path)
+
+
+def test_a_foreign_line_that_nests_too_deeply_stops_neither_a_start_nor_a_reader(tmp_path: Path) -> None:
+    (folder := tmp_path / "audit").mkdir()
+    for levels in (255, 900, 100_000):
+        deep = b'"kind":"start","instance":"x","deep":' + b"[" * levels + b"]" * levels
+        (folder / f"{levels}.jsonl").write_bytes(line_of(1, deep, GENESIS))
+    open_audit(tmp_path).start()
+    report = verify(audit_files(folder))
+    assert [finding.what for finding in report.findings] == ["not a record"] * 3
+    assert [record["kind"] for record in all_records(tmp_path)] == ["start"]
 
 
 def test_a_value_that_orjson_refuses_has_the_text_that_others_of_its_kind_have() -> None:
