@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -509,6 +510,20 @@ async def test_a_server_for_anchors_that_never_ends_its_answer_does_not_hold_the
         with anyio.fail_after(60):
             assert await send_anchor(config, Head("i", 1, "h")) == ["127.0.0.1 took more than 0.3 s"]
         tasks.cancel_scope.cancel()
+
+
+async def test_one_gateway_at_a_time_writes_to_a_file_of_anchors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one that a full disk stops within a line would cut off what another has written meanwhile."""
+    monkeypatch.setattr(anchors, "ANCHOR_SECONDS", 0.3)
+    config, head = AnchorConfig(file=tmp_path / "anchors"), Head("i", 1, "h" * 64)
+    with (tmp_path / "anchors").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        (failed,) = await send_anchor(config, head)
+    assert failed == f"{config.file}: another process has had its lock for 0.3 s"
+    assert await send_anchor(config, head) == []
+    assert read_anchors(tmp_path / "anchors") == ([head], [])
 
 
 async def test_an_anchor_that_a_full_disk_cuts_leaves_the_earlier_ones_readable(tmp_path: Path) -> None:
