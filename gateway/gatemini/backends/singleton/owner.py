@@ -23,6 +23,7 @@ from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.singleton import messages
 from gatemini.backends.singleton.messages import FROM_OWNER, Failure, FromOwner, ToOwner
 from gatemini.backends.status import ServerFacts
+from gatemini.backends.wire import encode
 from gatemini.errors import BackendCrashed, BackendError, StateUnavailable
 from gatemini.model import Json
 from gatemini.state.replicas.peers import ALIVE_SECONDS, Peers
@@ -70,6 +71,7 @@ class Connection:
 
     async def run(self) -> None:
         """Serve the other replica until its connection has ended, or this one."""
+        last = FromOwner("ended")
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._send_posted)
@@ -78,12 +80,13 @@ class Connection:
                     if not message.message or not await self._dispatch(message, tasks):
                         break
                 tasks.cancel_scope.cancel()
+            last = FromOwner("lost")  # not cancelled from outside: the backend goes on
         finally:
             self._give.close()
             self._take.close()
             with anyio.move_on_after(LAST_WORD_SECONDS, shield=True), suppress(StateUnavailable):
-                for last in (*self._waiting, FromOwner("ended")):
-                    await messages.send(self._peers, self._replica, FROM_OWNER, self._link, last)
+                for left in (*self._waiting, last):
+                    await messages.send(self._peers, self._replica, FROM_OWNER, self._link, left)
 
     async def _watch(self, scope: anyio.CancelScope) -> None:
         """End the connection when the other replica is gone."""
@@ -98,7 +101,9 @@ class Connection:
         try:
             message = orjson.loads(await messages.body(self._peers, packed))
         except StateUnavailable as error:
-            logger.warning("a connection of another replica is ended: %s", error.message)
+            logger.warning(
+                "%s: the connection of another replica is ended: %s", packed.backend, error.message
+            )
             return False
         method, ident = message.get("method"), message.get("id")
         if method is None:
@@ -193,7 +198,7 @@ class Connection:
         answered = self._asked[ident] = anyio.Event()
         try:
             question = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
-            await self._send(FromOwner("message", message=orjson.dumps(question)))
+            await self._send(FromOwner("message", message=encode(question)))
             await answered.wait()
             answer = self._answers[ident]
         finally:
@@ -210,7 +215,7 @@ class Connection:
 
     def _notify(self, method: str, params: Json) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params}
-        self.post(FromOwner("message", message=orjson.dumps(message)))
+        self.post(FromOwner("message", message=encode(message)))
 
     # -- sending ----------------------------------------------------------------------------------------
 
