@@ -256,6 +256,23 @@ async def test_on_a_full_disk_no_call_leaves_under_block(
     assert kinds == ["start", "intent", "outcome", "intent", "outcome", "stop", "seal"]
 
 
+async def test_a_gateway_that_ends_on_a_full_disk_leaves_no_empty_file(
+    tmp_path: Path, full_disk: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """`verify` would take it for a file that was cut, for ever."""
+    killed = open_audit(tmp_path)
+    killed.prepare()
+    with full_disk():
+        killed.start()
+        assert killed.problem is not None
+    assert audit_files(tmp_path / "audit") == []
+    await one_call(killed)
+    (path,) = audit_files(tmp_path / "audit")
+    assert path.name.endswith("-0001.jsonl")
+    await killed.close()
+    assert sound(tmp_path)
+
+
 async def test_under_warn_what_was_not_written_is_counted_in_the_log(
     tmp_path: Path, full_disk: Callable[[], AbstractContextManager[None]]
 ) -> None:
