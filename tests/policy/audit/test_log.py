@@ -504,6 +504,29 @@ async def test_a_server_for_anchors_that_answers_nonsense_does_not_end_the_gatew
     assert all_records(tmp_path)[1]["kind"] == "anchor"
 
 
+async def test_an_address_that_redirects_has_not_taken_the_anchor() -> None:
+    """The request after a redirect would be a GET without the line, and might be answered with 200."""
+    requests: list[bytes] = []
+
+    async def redirecting(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            requests.append(await stream.receive())
+            status = b"302 Found" if len(requests) == 1 else b"200 OK"
+            await stream.send(b"HTTP/1.1 %b\r\nLocation: /\r\nContent-Length: 0\r\n\r\n" % status)
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(listener.serve, redirecting)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        with anyio.fail_after(60):
+            failed = await send_anchor(AnchorConfig(url=f"http://127.0.0.1:{port}/"), Head("i", 1, "h"))
+        tasks.cancel_scope.cancel()
+    assert failed == ["127.0.0.1: HTTP Error 302: Found"]
+    assert len(requests) == 1
+
+
 async def test_a_server_for_anchors_that_never_ends_its_answer_does_not_hold_the_gateway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
