@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import stat
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -21,6 +22,7 @@ from gatemini.config.model.audit import AnchorConfig
 from gatemini.errors import AuditFailed
 from gatemini.policy.audit import anchors
 from gatemini.policy.audit.anchors import read_anchors, send_anchor
+from gatemini.policy.audit.arguments import KEY_BYTES, read_key
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.audit.record import GENESIS, Head, line_of
@@ -28,6 +30,7 @@ from gatemini.policy.audit.verify import verify
 from gatemini.policy.canonical import canonical
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallEnd
+from gatemini.processes.own_files import replace_own
 
 try:
     import fcntl
@@ -120,6 +123,21 @@ async def test_a_key_that_others_may_read_is_not_used(tmp_path: Path) -> None:
     log = open_audit(tmp_path, on_failure="block")
     with pytest.raises(AuditFailed, match="chmod 600"):
         await log.intent(call_facts(), ALLOWED)
+
+
+def test_of_two_gateways_that_make_a_key_at_once_both_use_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the values of one of them could never be compared with anything."""
+    first = b"k" * KEY_BYTES
+
+    def made_by_the_other(_: int) -> bytes:
+        replace_own(tmp_path / "audit.key", first.hex().encode())
+        return b"x" * KEY_BYTES
+
+    monkeypatch.setattr(secrets, "token_bytes", made_by_the_other)
+    assert read_key(tmp_path / "audit.key") == first
+    assert os.listdir(tmp_path) == ["audit.key"]
 
 
 async def test_secrets_are_gone_before_a_line_is_hashed(tmp_path: Path) -> None:
