@@ -17,7 +17,7 @@ from gatemini.backends.status import State
 from gatemini.config.model.command_template import TemplateError, command_line, stdin_text, words_of
 from gatemini.config.model.schema import BackendConfig, CliTool, HealthConfig
 from gatemini.errors import BackendStopped, BackendTimeout, ResultTooLarge
-from gatemini.processes.compute_process import LARGE_BYTES
+from gatemini.processes.workers.compute_process import LARGE_BYTES
 
 pytestmark = pytest.mark.anyio
 

@@ -26,7 +26,7 @@ from tests.benchmarks.measure import Figure, Outcome, Ratio
 from gatemini.app import App
 from gatemini.backends.transports.python import load_server
 from gatemini.model import Tool
-from gatemini.protocol.client_session import Session as ClientSession
+from gatemini.protocol.sessions.client_session import Session as ClientSession
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import Calls, Done, Reply, Start

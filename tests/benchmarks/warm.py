@@ -30,7 +30,7 @@ LISTED_SECONDS = 60.0
 """Bounds the first start, in which all backends are listed and the cache is filled."""
 LOOK_SECONDS = 0.2
 
-IMPORTS = "import gatemini.protocol.direct_mode"
+IMPORTS = "import gatemini.direct_mode"
 """All that the gateway imports before it does anything: the SDK, wasmtime, pydantic."""
 
 

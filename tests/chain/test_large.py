@@ -18,7 +18,7 @@ from fixtures.gate_server import STATE
 from fixtures.running import answer, running_app
 from gatemini.app import App
 from gatemini.output.json.javascript_json import loads, with_long_integers_quoted
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 ROWS = 32_000
 VALUES = st.recursive(

@@ -19,7 +19,7 @@ from fixtures.gate_server import STATE
 from fixtures.running import running_app
 from gatemini.app import App
 from gatemini.chain.replay.stored_journals import StoredJournals
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 GATE = {"gate": {"transport": "python", "module": "fixtures.gate_server:server"}}
 

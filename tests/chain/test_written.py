@@ -13,7 +13,7 @@ from gatemini.backends.wire import Frame, Piece, decode, encode
 from gatemini.chain.values.tool_values import Value, to_value
 from gatemini.model import Json, Tool
 from gatemini.output.json.javascript_json import dumps
-from gatemini.processes.compute_process import LARGE_BYTES, compute_process
+from gatemini.processes.workers.compute_process import LARGE_BYTES, compute_process
 
 ROWS = [{"id": n, "name": f"row {n}", "ok": n % 2 == 0} for n in range(32_000)]
 

@@ -13,8 +13,8 @@ import pytest
 from fixtures.client_files import parsed, place, servers, written
 from fixtures.command_line import Run
 from fixtures.daemons import home as daemon_home
-from gatemini.config.clients.client_entry import launch_command
 from gatemini.config.clients.client_file import BACKUP
+from gatemini.config.clients.own_entry import launch_command
 from gatemini.config.clients.table import CLIENT_FILES, INSTALLS
 
 JSON_FILES = {

@@ -11,7 +11,7 @@ import yaml
 from gatemini import demo
 from gatemini.app import App
 from gatemini.cli.main import COMMANDS
-from gatemini.config.clients.client_entry import stdio_entry
+from gatemini.config.clients.own_entry import stdio_entry
 from gatemini.config.clients.table import INSTALLS
 from gatemini.config.load import load_config
 

@@ -285,7 +285,12 @@ async def test_an_issuer_is_asked_about_opaque_tokens_at_most_once_a_second(tmp_
         async with served(
             tmp_path, http={"public_url": AUDIENCE, "auth": {"introspection": asked}}
         ) as gateway:
-            found.active["opaque"] = {"active": True, "sub": "user-1", "client_id": "ci-1", "exp": NOW + 300}
+            found.active["opaque"] = {
+                "active": True,
+                "sub": "user-1",
+                "client_id": "ci-1",
+                "exp": int(time.time()) + 300,
+            }
             found.active["other-aud"] = {**found.active["opaque"], "aud": "x"}
             found.active["expired"] = {**found.active["opaque"], "exp": NOW - 3600}
             assert (await status(gateway, "opaque")).status_code == 200

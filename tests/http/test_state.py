@@ -141,7 +141,7 @@ async def test_uses_of_tools_on_one_replica_rank_searches_on_another(
             await one.chain(LOOK)
         await two.chain(LOOK)
         for app in (a, b, a):
-            await app._housekeeping.usage.exchange()
+            await app.housekeeping.usage.exchange()
         assert (a.tracker.usage["ledger.look"], b.tracker.usage["ledger.look"]) == (4, 4)
         assert a.tracker.own_usage() == {"ledger.look": 3}
     async with replica(tmp_path / "three", redis_server) as three:

@@ -26,8 +26,8 @@ from fixtures.modes import DEFAULT, MODES, OTHER
 from fixtures.running import client_of
 from gatemini.app import App
 from gatemini.config.load import load_config
-from gatemini.protocol.client_session import Session
 from gatemini.protocol.questions import parking
+from gatemini.protocol.sessions.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ import pytest
 from fixtures.backend_bench import ODD
 from fixtures.running import running_app
 from gatemini.app import App
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

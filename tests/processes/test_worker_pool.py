@@ -15,8 +15,8 @@ import anyio
 import psutil
 import pytest
 
-from gatemini.processes import worker_pool
-from gatemini.processes.worker_pool import WorkerFailed, WorkerLost, WorkerPool
+from gatemini.processes.workers import worker_pool
+from gatemini.processes.workers.worker_pool import WorkerFailed, WorkerLost, WorkerPool
 
 WORK = """
 import os, sys, time
@@ -154,7 +154,7 @@ async def test_a_worker_imports_nothing_but_its_module(module: str) -> None:
 def test_a_process_ends_with_its_parent_also_while_it_computes(module: str, work: str) -> None:
     program = f"""
 import anyio, os, signal
-from gatemini.processes.worker_pool import WorkerPool
+from gatemini.processes.workers.worker_pool import WorkerPool
 async def main():
     pool = WorkerPool({module!r})
     async with anyio.create_task_group() as tasks:

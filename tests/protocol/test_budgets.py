@@ -10,8 +10,8 @@ import pytest
 from fixtures.running import running_app
 from gatemini.app import App
 from gatemini.model import Tool
-from gatemini.protocol.budgets import INLINE_META, budget_for
 from gatemini.protocol.definitions import tool_definitions
+from gatemini.protocol.sessions.budgets import INLINE_META, budget_for
 from gatemini.text.size_limit import SizeLimit
 
 LONG_TEXT = "return Array.from({ length: 20000 }, (_, i) => `line ${i} has words`).join('\\n');"

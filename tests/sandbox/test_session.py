@@ -72,7 +72,7 @@ from pathlib import Path
 import anyio
 from fixtures.guest import Runner
 from gatemini_sandbox.host import Sandbox
-from gatemini_sandbox.typescript import oxc_module
+from gatemini_sandbox.typescript.second_parser import oxc_module
 
 def held():
     names = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]

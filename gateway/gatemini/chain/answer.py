@@ -18,7 +18,7 @@ from gatemini.output.json.javascript_json import dumps
 from gatemini.output.options import MAX_CHARS, OutputOptions
 from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
-from gatemini.processes.compute_process import REDUCED_BYTES
+from gatemini.processes.workers.compute_process import REDUCED_BYTES
 from gatemini.text.console_and_notes import console_block, notes_text
 from gatemini.text.shorten import shorten
 from gatemini.text.size_limit import SizeLimit, weight

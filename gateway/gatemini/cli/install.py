@@ -46,7 +46,7 @@ def install(
         from gatemini.cli.install_check import checked
 
         return finish([checked(name, _file(name, scope)) for name in chosen], as_json)
-    from gatemini.config.clients.client_entry import config_to_name, http_entry, launch_command, stdio_entry
+    from gatemini.config.clients.own_entry import config_to_name, http_entry, launch_command, stdio_entry
 
     place = from_home(config) if config else config_directory() / CONFIG_FILE
     takes = how["take"] and any(_servers(_file(name, scope)) for name in chosen)
@@ -106,7 +106,7 @@ def _chosen(command: str, clients: Sequence[str], every: bool, scope: str, *, wr
 
 
 def _is_here(name: str, scope: str, *, written: bool) -> bool:
-    from gatemini.config.clients.client_entry import OWN_NAME
+    from gatemini.config.clients.own_entry import OWN_NAME
 
     try:
         file = _file(name, scope)
@@ -152,8 +152,8 @@ def _install(
     dry_run: bool,
     as_json: bool,
 ) -> Outcome:
-    from gatemini.config.clients.client_entry import OWN_NAME
     from gatemini.config.clients.installing import Foreign
+    from gatemini.config.clients.own_entry import OWN_NAME
     from gatemini.config.documents.text_edit import EditRefused
 
     snippet = file.with_entry("", OWN_NAME, entry).rstrip("\n")
@@ -249,9 +249,9 @@ def _write(
 
 
 def _uninstall(name: str, file: ClientFile, *, restore: bool, dry_run: bool, force: bool) -> Outcome:
-    from gatemini.config.clients.client_entry import OWN_NAME
     from gatemini.config.clients.client_file import decoded, kept_text, read_bytes
     from gatemini.config.clients.installing import Foreign, plan_uninstall
+    from gatemini.config.clients.own_entry import OWN_NAME
     from gatemini.config.documents.text_edit import EditRefused
 
     outcome = Outcome(name, str(file.path), "refused")

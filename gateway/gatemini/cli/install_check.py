@@ -15,8 +15,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from gatemini.cli.install_outcome import Outcome
 from gatemini.cli.open_gateway import first_error
-from gatemini.config.clients.client_entry import OWN_NAME
 from gatemini.config.clients.client_file import ClientFile, decoded, read_bytes
+from gatemini.config.clients.own_entry import OWN_NAME
 from gatemini.config.clients.table import INSTALLS
 from gatemini.config.documents.text_edit import EditRefused
 from gatemini.text.shorten import counted

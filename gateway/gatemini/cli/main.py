@@ -146,7 +146,7 @@ def _direct() -> int:
     wire = import_module("gatemini.protocol.stdio.descriptors").claim_stdio()
     # The sandbox process loads while this one imports, so that it is ready when the first chain comes.
     import_module("gatemini_sandbox.processes.spawn").start_early()
-    code = int(import_module("gatemini.protocol.direct_mode").main(None, wire, _console))
+    code = int(import_module("gatemini.direct_mode").main(None, wire, _console))
     sys.stderr.flush()
     # Everything is closed; a worker thread that was given up (a model being loaded) must not delay the exit.
     os._exit(code)

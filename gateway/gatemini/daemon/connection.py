@@ -20,8 +20,8 @@ from gatemini.daemon.hello import FEATURES, Hello
 from gatemini.daemon.saved_answers import SavedAnswers
 from gatemini.daemon.socket_streams import Exchange, Reader, SocketWriter
 from gatemini.daemon.turns import Turns
-from gatemini.protocol.client_session import Session
 from gatemini.protocol.mcp_server import build_server
+from gatemini.protocol.sessions.client_session import Session
 from gatemini.protocol.stdio.shortcut import Shortcut
 from gatemini.proxy.memory import Identity
 

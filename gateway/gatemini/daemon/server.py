@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 
 from gatemini import __version__
-from gatemini.app import App
+from gatemini.app import App, freeze_start
 from gatemini.config.documents.find import config_directory
 from gatemini.config.load import load_config
 from gatemini.config.variables.redaction import Redactor
@@ -140,6 +140,7 @@ class Daemon:
             self.config, environ=environ, redactor=self.redactor, serving=self.spawned, shared=True
         ) as app:
             self.app = app
+            freeze_start()
             self.levels.set_base(app.loaded.config.least_level)
             self.log.follow(app.loaded.config.log)
             app.approvals.console = True

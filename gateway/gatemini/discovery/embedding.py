@@ -22,7 +22,7 @@ import anyio
 
 from gatemini.discovery.search.ranked import Meaning
 from gatemini.model import Tool
-from gatemini.processes.worker_pool import WorkerFailed, WorkerLost, WorkerPool
+from gatemini.processes.workers.worker_pool import WorkerFailed, WorkerLost, WorkerPool
 
 logger = logging.getLogger(__name__)
 

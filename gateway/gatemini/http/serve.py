@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from gatemini.app import App
+from gatemini.app import App, freeze_start
 from gatemini.config.load import load_config
 from gatemini.config.model.http.server import HttpConfig, split_address
 from gatemini.config.variables.redaction import Redactor
@@ -87,6 +87,7 @@ async def _serve(config: Path | None, address: str | None, redactor: Redactor, l
             raise ConfigError(f"http: another process holds {place.lock}")
         listener = Listener(place, lock)
         async with App.open(config, redactor=redactor, serving=None) as app:
+            freeze_start()
             logging.getLogger().setLevel(app.loaded.config.least_level.upper())
             log.follow(app.loaded.config.log)
             for problem in [*app.problems(), *filter(None, [warning, place.fallback])]:

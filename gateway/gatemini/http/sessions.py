@@ -24,8 +24,8 @@ from gatemini.daemon.sessions.kept_sessions import KeptSessions
 from gatemini.daemon.sessions.seal import seal_for
 from gatemini.http.shortcut import Shortcut
 from gatemini.policy.principal import Principal
-from gatemini.protocol.client_session import Session
 from gatemini.protocol.mcp_server import build_server
+from gatemini.protocol.sessions.client_session import Session
 from gatemini.protocol.subscriptions import Feed
 from gatemini.proxy.places import Place
 

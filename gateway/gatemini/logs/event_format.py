@@ -15,7 +15,7 @@ from gatemini.text.escape import visible
 
 Form = Literal["text", "json"]
 
-_BACKEND_LOGGERS = ("gatemini.backends.", "gatemini.app")
+_BACKEND_LOGGERS = ("gatemini.backends.", "gatemini.parts")
 """Loggers whose first argument is the name of a backend."""
 
 

@@ -323,8 +323,9 @@ def _plain_digest(rows: Column, limit: int) -> dict[str, Any]:
 def summarise(rows: Sequence[Raw]) -> Summary:
     """Rows described, some of them parsed at a time."""
     summary = Summary()
-    exact = sum(map(len, rows)) <= lazy.EXACT_BYTES
-    for batch in lazy.batches(rows):
+    size = sum(map(len, rows))
+    exact = size <= lazy.EXACT_BYTES
+    for batch in lazy.batches(rows, size):
         summary.add(lazy.values(batch, exact=exact))
     return summary
 

@@ -24,7 +24,6 @@ from gatemini.backends.calls.callers import INTERNAL_ERROR, INVALID_PARAMS, AskF
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.model import Json
 from gatemini.policy.principal import Behalf
-from gatemini.protocol.client_session import login_of_request
 from gatemini.protocol.definitions import CALL_TOOL_CHAIN, REGISTER_MANUAL
 from gatemini.protocol.questions.named_requests import send_named
 from gatemini.protocol.questions.parking import PARKED_SECONDS, Parking, Question, Stay
@@ -39,6 +38,7 @@ from gatemini.protocol.questions.translation import (
     same_question,
 )
 from gatemini.protocol.relay import Relay
+from gatemini.protocol.sessions.client_session import login_of_request
 from gatemini.protocol.surface import Surface
 
 ASKING = (CALL_TOOL_CHAIN, REGISTER_MANUAL)

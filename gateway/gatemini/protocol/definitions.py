@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatemini.model import Json
-from gatemini.protocol.budgets import INLINE_META, UNKNOWN
+from gatemini.protocol.sessions.budgets import INLINE_META, UNKNOWN
 from gatemini.text.escape import one_line
 from gatemini.text.shorten import shorten
 

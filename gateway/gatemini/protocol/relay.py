@@ -17,7 +17,7 @@ from gatemini.backends.calls.callers import LEVELS, LOGGED, AskFn, Caller
 from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.config.variables.redaction import Redactor
 from gatemini.model import Json
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 PROGRESS = "notifications/progress"
 _TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")

@@ -20,7 +20,6 @@ from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.discovery.search.index import SearchIndex
 from gatemini.model import Json
 from gatemini.policy.backend_use import may_use
-from gatemini.protocol.client_session import Session
 from gatemini.protocol.definitions import tool_definitions
 from gatemini.protocol.questions.clients import ConnectedClients
 from gatemini.protocol.questions.parking import Parking
@@ -38,6 +37,7 @@ from gatemini.protocol.resources.instructions import instructions
 from gatemini.protocol.resources.listing import SCHEME
 from gatemini.protocol.resources.prompts import PROMPTS, get_prompt
 from gatemini.protocol.resources.view import View, seen_by, sees_backend
+from gatemini.protocol.sessions.client_session import Session
 from gatemini.protocol.tools import MetaTools
 from gatemini.text.size_limit import weight
 from gatemini.unlisted import FIRST_LISTING_SECONDS

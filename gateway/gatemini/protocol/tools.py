@@ -27,8 +27,6 @@ from gatemini.output.options import OutputOptions
 from gatemini.policy.principal import Behalf, Principal
 from gatemini.protocol.answers.discovery import search_text
 from gatemini.protocol.answers.discovery_tools import DISCOVERY_TOOLS, Catalog
-from gatemini.protocol.budgets import budget_for
-from gatemini.protocol.client_session import Session
 from gatemini.protocol.definitions import (
     CALL_TOOL_CHAIN,
     DEFAULT_TIMEOUT_MS,
@@ -39,6 +37,8 @@ from gatemini.protocol.definitions import (
 )
 from gatemini.protocol.registration.recorded import recorded
 from gatemini.protocol.registration.registering import Registration
+from gatemini.protocol.sessions.budgets import budget_for
+from gatemini.protocol.sessions.client_session import Session
 from gatemini.protocol.tool_arguments import is_given, read_arguments
 from gatemini.text.escape import visible
 from gatemini.text.shorten import shorten

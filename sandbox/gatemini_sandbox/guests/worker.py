@@ -38,9 +38,9 @@ from gatemini_sandbox.messages import (
     Step,
     Stepped,
 )
-from gatemini_sandbox.typescript import oxc_module
 from gatemini_sandbox.typescript.parse_deadline import patience
 from gatemini_sandbox.typescript.prepare import Program, prepare
+from gatemini_sandbox.typescript.second_parser import oxc_module
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 from gatemini_sandbox.webassembly.budget import Ledger
 from gatemini_sandbox.webassembly.engine import Engine

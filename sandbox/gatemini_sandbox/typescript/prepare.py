@@ -16,7 +16,6 @@ from types import MappingProxyType
 from tree_sitter import Node
 
 from gatemini_sandbox.messages import Read
-from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.diagnosis.diagnose import (
     check_awaits,
     check_characters,
@@ -32,6 +31,7 @@ from gatemini_sandbox.typescript.nodes import with_functions
 from gatemini_sandbox.typescript.parse import BeyondRepair, Parsed, parse
 from gatemini_sandbox.typescript.positions import Patch, Patched, SourceText
 from gatemini_sandbox.typescript.reads.find_reads import find_reads
+from gatemini_sandbox.typescript.second_parser import oxc
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 _HEAD = "(async function(){'use strict';"

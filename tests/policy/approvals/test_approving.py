@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
 
 from fixtures.direct import run_chain, text_of
-from fixtures.running import client_of, running_app
+from fixtures.running import client_of, threaded_app
 from fixtures.webhook import KEY, Received, Reply, webhook
 from gatemini.app import App
 from gatemini.config.model.approvals import CHANNELS
@@ -27,7 +27,7 @@ from gatemini.policy.approvals.shown import CONTINUED
 from gatemini.policy.approvals.webhook import Webhook
 from gatemini.policy.decision import Ask
 from gatemini.policy.door import door_of
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +57,7 @@ def decline(_: Any) -> ElicitResult:
 
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[App]:
-    async with running_app(tmp_path) as running:
+    async with threaded_app(tmp_path) as running:
         asks(running, Ask(via=CHANNELS))
         yield running
 

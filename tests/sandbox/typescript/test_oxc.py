@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini_sandbox.host import Sandbox
-from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.second_parser import oxc
 
 ONLY_OXC = "f<T>`x`;\n"
 WORDS = st.lists(st.sampled_from([b"a", b"b", b"(", b")", b";"]), max_size=60)
@@ -26,7 +26,7 @@ def test_a_process_loads_the_compiled_parser_and_compiles_none(module_cache: Pat
     script = """if True:
         import sys, wasmtime
         from pathlib import Path
-        from gatemini_sandbox.typescript import oxc, oxc_module
+        from gatemini_sandbox.typescript.second_parser import oxc, oxc_module
         wasmtime.Module.__init__ = None
         oxc_module.load(Path(sys.argv[1]))
         print(oxc.transform("const a: number = 1"))

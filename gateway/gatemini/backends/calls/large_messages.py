@@ -11,8 +11,8 @@ import orjson
 
 from gatemini.backends.wire import Broken, Frame, Piece, decode, id_of
 from gatemini.model import Json
-from gatemini.processes.compute_process import LARGE_BYTES, compute, decoded
-from gatemini.processes.worker_pool import WorkerFailed, WorkerLost
+from gatemini.processes.workers.compute_process import LARGE_BYTES, compute, decoded
+from gatemini.processes.workers.worker_pool import WorkerFailed, WorkerLost
 
 ENDS = 4096
 """Bytes at each end of a message in which its id is searched, when it could not be read."""

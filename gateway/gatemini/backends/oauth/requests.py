@@ -11,10 +11,10 @@ import anyio.to_thread
 import httpx2
 import orjson
 
-from gatemini.bounded_body import bounded_body
 from gatemini.config.model.values.hosts import is_loopback, may_be_here
+from gatemini.outgoing.bounded_body import bounded_body
+from gatemini.outgoing.tls_context import tls_context
 from gatemini.text.escape import one_line
-from gatemini.tls_context import tls_context
 
 TIMEOUT_SECONDS = 10.0
 MOST_BYTES = 1 << 20

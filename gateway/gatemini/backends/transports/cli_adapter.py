@@ -30,7 +30,7 @@ from gatemini.model import Json
 from gatemini.processes.child_environment import child_environment, find_program, working_directory
 from gatemini.processes.children import Children
 from gatemini.processes.command import Finished, OutputTooLarge, describe_exit, run_to_end
-from gatemini.processes.compute_process import LARGE_BYTES
+from gatemini.processes.workers.compute_process import LARGE_BYTES
 
 SHOWN_STDERR = 20
 """Lines of stderr in the answer to a command that failed."""

@@ -35,10 +35,10 @@ from gatemini.backends.transports.http_errors import (
 from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Frame, Piece, decode, encode, request_id
-from gatemini.bounded_body import bounded_body
 from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError
 from gatemini.model import Json, Tool
+from gatemini.outgoing.bounded_body import bounded_body
 
 GOODBYE_SECONDS = 2.0
 """How long ending the server's session may take when the connection is closed."""

@@ -29,8 +29,8 @@ from gatemini.errors import (
     BackendUnreachable,
     LoginRequired,
 )
+from gatemini.outgoing.tls_context import tls_context
 from gatemini.processes.throttle import READ_SECONDS, Throttle
-from gatemini.tls_context import tls_context
 
 DRAIN_SECONDS = 2.0
 DRAIN_BYTES = 64 << 10

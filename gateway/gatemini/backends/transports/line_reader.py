@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gatemini.backends.wire import HEAD_BYTES, Broken, Piece, decode, id_of
-from gatemini.processes.compute_process import LARGE_BYTES
+from gatemini.processes.workers.compute_process import LARGE_BYTES
 
 
 class LineReader:

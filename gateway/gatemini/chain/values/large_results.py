@@ -24,7 +24,7 @@ from gatemini.output.json.javascript_json import (
 from gatemini.output.options import OutputOptions
 from gatemini.output.pipeline import reduced
 from gatemini.output.store.row_index import index_rows
-from gatemini.processes.compute_process import frame, unframed
+from gatemini.processes.workers.compute_process import frame, unframed
 from gatemini.text.utf8 import decode, encode
 
 LARGE_PART = 64 * 1024

@@ -17,7 +17,7 @@ from gatemini.chain.values.binary import PICTURES
 from gatemini.errors import ResultGone
 from gatemini.model import Json
 from gatemini.output.store.results import ResultStore
-from gatemini.processes.compute_process import LARGE_BYTES
+from gatemini.processes.workers.compute_process import LARGE_BYTES
 
 MEDIA_BYTES_IN_ANSWER = 2 * 1024 * 1024
 """Bytes of image and audio data passed on in one answer; more stays behind its handle."""

@@ -11,8 +11,8 @@ from gatemini.output.options import OutputOptions
 from gatemini.output.pipeline import Plan, Reduced, kept, reduce_output
 from gatemini.output.store.results import ResultStore
 from gatemini.output.store.row_index import Batch, RowIndex
-from gatemini.processes.compute_process import compute, encoded, joined
-from gatemini.processes.worker_pool import WorkerFailed, WorkerLost
+from gatemini.processes.workers.compute_process import compute, encoded, joined
+from gatemini.processes.workers.worker_pool import WorkerFailed, WorkerLost
 
 logger = logging.getLogger(__name__)
 

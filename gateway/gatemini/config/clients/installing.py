@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gatemini.config.clients.client_entry import OWN_NAME, is_ours, merged
 from gatemini.config.clients.client_file import ClientFile
+from gatemini.config.clients.own_entry import OWN_NAME, is_ours, merged
 from gatemini.config.clients.table import Install
 from gatemini.config.documents.text_edit import EditRefused
 

@@ -22,7 +22,7 @@ from gatemini.chain.replay.stored_journals import StoredJournals
 from gatemini.folders import state_folder
 from gatemini.output.store.entry import KeptResult
 from gatemini.processes.own_files import read_own, replace_own
-from gatemini.protocol.client_session import DEFAULT_LOG_LEVEL, Session
+from gatemini.protocol.sessions.client_session import DEFAULT_LOG_LEVEL, Session
 
 logger = logging.getLogger(__name__)
 

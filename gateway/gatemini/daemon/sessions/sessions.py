@@ -16,7 +16,7 @@ from gatemini.daemon.hello import Hello
 from gatemini.daemon.sessions.kept_sessions import KeptSessions
 from gatemini.daemon.sessions.seal import seal_for
 from gatemini.policy.principal import TERMINAL, local
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 from gatemini.proxy.places import Place
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import anyio
 import httpx2
 import orjson
 
-from gatemini.bounded_body import bounded_body
+from gatemini.outgoing.bounded_body import bounded_body
 
 TIMEOUT_SECONDS = 5.0
 MOST_BYTES = 1 << 20

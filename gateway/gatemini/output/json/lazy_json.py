@@ -144,10 +144,9 @@ def values(rows: Sequence[Raw], *, exact: bool) -> list[Any]:
     return [] if found is None else list(found.value)
 
 
-def batches(rows: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
-    """Rows in groups of a size that is parsed at once."""
-    total = sum(map(len, rows))
-    step = max(1, min(BATCH_ROWS, BATCH_BYTES * len(rows) // max(1, total)))
+def batches(rows: Sequence[Raw], size: int) -> Iterator[Sequence[Raw]]:
+    """Rows, of about `size` bytes together, in groups that are parsed at once."""
+    step = max(1, min(BATCH_ROWS, BATCH_BYTES * len(rows) // max(1, size)))
     for at in range(0, len(rows), step):
         yield rows[at : at + step]
 

@@ -104,7 +104,7 @@ def index_rows(
     array, rows, summary = known(keys) or _found(lazy.at_keys(root, keys))
     index = RowIndex(len(rows), keys)
     _describe(index, summary)
-    groups = list(_groups(rows))
+    groups = list(_groups(array, rows))
     begin, first = lazy.offset_in(root, array), 0
     around = lazy.after_space(data, 0)
     for group, (start, end) in zip(groups, lazy.spans(data, around + begin + 1, groups), strict=True):
@@ -118,9 +118,9 @@ def _found(array: Raw) -> Found:
     return array, rows, summarise(rows)
 
 
-def _groups(rows: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
+def _groups(array: Raw, rows: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
     """Rows that are read together; a large one goes alone."""
-    for group in lazy.batches(rows):
+    for group in lazy.batches(rows, len(array)):
         if max(map(len, group)) <= ROW_BYTES:
             yield group
         else:

@@ -21,8 +21,8 @@ import anyio
 import anyio.to_thread
 import httpx2
 
-from gatemini.bounded_body import bounded_body
 from gatemini.model import Json
+from gatemini.outgoing.bounded_body import bounded_body
 from gatemini.policy.approvals.grants import Approval
 
 ASKED, DECIDED = "approval.requested", "approval.decided"

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 
 from gatemini.model import Json
-from gatemini.protocol.budgets import UNKNOWN
+from gatemini.protocol.sessions.budgets import UNKNOWN
 from gatemini.text.escape import visible
 from gatemini.text.shorten import shorten
 

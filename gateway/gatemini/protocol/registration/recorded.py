@@ -12,7 +12,7 @@ from gatemini.model import Json
 from gatemini.policy.audit.record import is_too_deep
 from gatemini.policy.canonical import canonical
 from gatemini.policy.door import Door
-from gatemini.protocol.client_session import Session
+from gatemini.protocol.sessions.client_session import Session
 
 MOST_BYTES = 64 << 10
 """A larger template is recorded as its size and hash, and so is one that nests too deeply for a record."""

@@ -15,7 +15,7 @@ from gatemini.policy.client_grant import may_reach
 from gatemini.policy.principal import Principal
 from gatemini.protocol.answers.backend_facts import NO_FACTS, Facts
 from gatemini.protocol.answers.fitting import fit_names, shown, size_of
-from gatemini.protocol.budgets import UNKNOWN
+from gatemini.protocol.sessions.budgets import UNKNOWN
 from gatemini.registry import Registry
 from gatemini.text.escape import visible
 from gatemini.text.size_limit import SizeLimit

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from gatemini.processes.process_mark import clear_mark
-from gatemini.processes.worker import ANSWER, RAISED, REQUEST
+from gatemini.processes.workers.worker import ANSWER, RAISED, REQUEST
 
 IDLE_SECONDS = 60.0
 """How long a process without work is kept."""
@@ -266,7 +266,7 @@ async def _started(module: str, on_lost: Callable[[_Worker], None]) -> _Worker:
             "-P",
             "-s",
             "-m",
-            "gatemini.processes.worker",
+            "gatemini.processes.workers.worker",
             module,
             stdin=theirs.fileno(),
             stdout=asyncio.subprocess.DEVNULL,

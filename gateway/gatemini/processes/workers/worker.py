@@ -1,6 +1,6 @@
 """Answer the requests of a `WorkerPool`: the main module of its processes, standard library only.
 
-    python -P -s -m gatemini.processes.worker MODULE
+    python -P -s -m gatemini.processes.workers.worker MODULE
 
 Standard input is a socket. A request is a length in eight bytes and so many bytes; an answer has a status byte after
 the length. `MODULE.answer(request)` gives the answer's bytes; the text of an exception is an answer as well.

@@ -14,7 +14,7 @@ from typing import Any
 import anyio.lowlevel
 import orjson
 
-from gatemini.processes.worker_pool import WorkerPool
+from gatemini.processes.workers.worker_pool import WorkerPool
 
 LARGE_BYTES = 1024 * 1024
 """Messages and texts above this size are read in the compute process. The event loop reads this much in 2 to 13 ms, and

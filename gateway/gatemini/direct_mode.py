@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from gatemini.app import App
+from gatemini.app import App, freeze_start
 from gatemini.config.variables.redaction import Redactor
 from gatemini.errors import ConfigError
 from gatemini.logs.log_file import GatewayLog
@@ -52,6 +52,7 @@ async def _serve(
 ) -> None:
     opened = App.open(config_path, redactor=redactor, serving=True)
     async with opened as app, anyio.create_task_group() as group:
+        freeze_start()
         logging.getLogger().setLevel(app.loaded.config.least_level.upper())
         log.follow(app.loaded.config.log)
         for problem in app.problems():

@@ -1,0 +1,1 @@
+"""What all HTTP requests that the gateway itself makes have in common."""

@@ -1,0 +1,1 @@
+"""The parser for code that the first one does not take."""
