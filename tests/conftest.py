@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -56,6 +57,8 @@ def cache_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         patch.setattr(engine_cache, "of_this_run", cache / "gatemini" / "engine")
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            engine_cache.take_from(tmp_path_factory.getbasetemp().parent / "engine")
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 

@@ -99,7 +99,7 @@ class Parts:
             self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
         )
         self.journals = JournalBook()
-        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.value, state)
+        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.arguments, state)
         self.sessions = OpenSessions(self._session_ended)
         self._build_services(config, redactor)
 

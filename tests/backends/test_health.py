@@ -331,7 +331,7 @@ async def test_an_unhealthy_backend_does_not_affect_others(
         async with anyio.create_task_group() as tasks:
 
             async def trouble(tool: str, name: str, **arguments: int) -> None:
-                for _ in range(20):
+                for _ in range(8):
                     with contextlib.suppress(BackendError):
                         await bench.call(tool, arguments, name=name, timeout=1.0)
 

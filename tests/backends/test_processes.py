@@ -180,7 +180,10 @@ async def told_pid(process: anyio.abc.Process) -> int:
         return int(await process.stdout.receive())
 
 
-@pytest.mark.parametrize("escape", ["", "session", "daemon"])
+ESCAPES = [*(pytest.param(escape, marks=pytest.mark.long) for escape in ("", "session")), "daemon"]
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
 @pytest.mark.parametrize("ignore_term", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 async def test_a_gateway_that_is_killed_leaves_no_child_and_no_stubborn_grandchild(
@@ -217,7 +220,7 @@ async def test_a_gateway_that_is_killed_leaves_nothing_that_was_stopped_not_even
         await Bench.until_true(lambda: not any(alive(member.pid) for member in family))
 
 
-@pytest.mark.parametrize("escape", ["", "session", "daemon"])
+@pytest.mark.parametrize("escape", ESCAPES)
 async def test_the_next_start_kills_what_a_killed_gateway_and_watchdog_left(
     tmp_path: Path, escape: str
 ) -> None:

@@ -62,6 +62,7 @@ def test_the_jobs_of_agents_keep_to_their_goals() -> None:
     assert made["cache"]["for_56_kb"] == {"without": 448, "with": 95.2, "saved": 352.8, "saved_pct": 78.8}
 
 
+@pytest.mark.long
 def test_an_unknown_scenario_is_a_usage_error_that_names_it() -> None:
     ran = benchmarks("nonsense")
     assert ran.returncode == 2

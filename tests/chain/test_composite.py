@@ -205,24 +205,19 @@ async def test_a_wrong_call_inside_a_composite_tool_is_not_blamed_on_the_caller(
     assert "HINT: this is in the code of composite.wrong" in text
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "return await composite.bad({});",
-        '{"tool": "composite.bad", "arguments": {}}',
-        "return [await gatemini.tool_info({ tool_name: 'composite.bad' })];",
-    ],
-)
-async def test_a_faulty_composite_tool_names_its_line_and_works_after_repair(
-    tmp_path: Path, code: str
-) -> None:
+async def test_a_faulty_composite_tool_names_its_line_and_works_after_repair(tmp_path: Path) -> None:
     faulty = {"bad": {"code": "const a = 1;\nconst b = ;\nreturn b;"}}
     async with running_app(tmp_path, composite_tools=faulty) as app:
-        text, failed, _ = await answer(app, code)
-        assert failed
-        assert "composite.bad cannot be called, its code is faulty" in text
-        assert "(line 2, column 11: `const b = ;`)" in text
-        assert "in the configuration" in text
+        for code in (
+            "return await composite.bad({});",
+            '{"tool": "composite.bad", "arguments": {}}',
+            "return [await gatemini.tool_info({ tool_name: 'composite.bad' })];",
+        ):
+            text, failed, _ = await answer(app, code)
+            assert failed, code
+            assert "composite.bad cannot be called, its code is faulty" in text, code
+            assert "(line 2, column 11: `const b = ;`)" in text, code
+            assert "in the configuration" in text, code
         app.set_composite_tools({"bad": CompositeTool(code="return 2;")})
         text, failed, _ = await answer(app, "return await composite.bad({});")
         assert (text, failed) == ("2", False)

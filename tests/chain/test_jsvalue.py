@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -13,13 +15,17 @@ from quickjs_rs import Runtime
 from gatemini.chain.code.parse import Script, SingleCall, parse
 from gatemini.output.json.javascript_json import NotJson, dumps, loads, loads_exact, number_text, ordered_keys
 
-ENGINE = Runtime().new_context()
+
+@functools.cache
+def engine() -> Any:
+    """Compiled for a second, in the process that runs these tests only."""
+    return Runtime().new_context()
 
 
 def stringify(text: str) -> str:
     """`JSON.stringify(JSON.parse(text))`; what the engine says comes back escaped, so that nothing is lost."""
     quoted = json.dumps(text)
-    return json.loads(ENGINE.eval(f"JSON.stringify(JSON.stringify(JSON.parse({quoted})))"))
+    return json.loads(engine().eval(f"JSON.stringify(JSON.stringify(JSON.parse({quoted})))"))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +92,7 @@ def test_dumps_agrees_with_the_engine(value):
 @example(0.000001)
 @example(123e-20)
 def test_numbers_are_written_as_the_engine_writes_them(value):
-    ours, theirs = number_text(value), ENGINE.eval(f"String({value!r})")
+    ours, theirs = number_text(value), engine().eval(f"String({value!r})")
     assert ours == theirs or (
         float(ours) == float(theirs) and len(ours) < len(theirs)
     )  # it may write 17 digits
@@ -218,7 +224,7 @@ def test_a_tier_2_literal_has_the_value_the_engine_gives_it(literal):
     if isinstance(plan, Script):
         return
     assert isinstance(plan, SingleCall)
-    expected = ENGINE.eval(f"'use strict'; JSON.stringify({literal})")
+    expected = engine().eval(f"'use strict'; JSON.stringify({literal})")
     assert _in_order(dumps(plan.arguments)) == _in_order(expected)
 
 
@@ -226,7 +232,7 @@ def test_a_tier_2_literal_has_the_value_the_engine_gives_it(literal):
 def test_where_the_engine_refuses_a_literal_tier_2_does_too(inside):
     plan = parse(f"demo.echo({{{inside}}})", lambda name: name == "demo")
     if isinstance(plan, SingleCall):
-        expected = ENGINE.eval(f"'use strict'; JSON.stringify({{{inside}}})")
+        expected = engine().eval(f"'use strict'; JSON.stringify({{{inside}}})")
         assert _in_order(dumps(plan.arguments)) == _in_order(expected)
 
 

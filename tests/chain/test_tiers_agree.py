@@ -136,6 +136,7 @@ async def test_thousands_of_open_brackets_are_refused_before_a_parser_sees_them(
     assert result["content"][0]["text"].startswith("CodeError")
 
 
+@pytest.mark.long
 async def test_a_hundred_thousand_keys_are_reduced_without_looking_at_each_pair(app: App) -> None:
     """The outline of so many small children was quadratic: it would take minutes."""
     code = "return Object.fromEntries(Array.from({ length: 300000 }, (_, i) => ['k' + i, i]));"

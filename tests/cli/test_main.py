@@ -43,7 +43,7 @@ def test_parsing_the_arguments_of_a_command_imports_nothing_heavy(module: str) -
 def cpu_seconds(*command: str) -> float:
     """Median CPU time of a few runs, without what the machine does beside them."""
     taken = []
-    for _ in range(5):
+    for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -98,9 +98,11 @@ def test_all_tools_are_listed_and_those_of_one_backend(run: Run, tmp_path: Path)
     assert (gone.code, "gone has no tools (stopped: command not found" in gone.err) == (1, True)
 
 
-def test_a_search_needs_no_quotes_and_json_may_come_first(run: Run) -> None:
-    quoted = run("search", "convert a time", "--json").json
-    assert run("--json", "search", "convert", "a", "time").json == quoted
+def test_a_search_needs_no_quotes_and_json_may_come_first(run: Run, tmp_path: Path) -> None:
+    config = ("-c", str(write_config(tmp_path, {"clock": {"module": "gatemini.demo.clock:server"}})))
+    quoted = run(*config, "search", "convert a time", "--json").json
+    assert run(*config, "--json", "search", "convert", "a", "time").json == quoted
+    assert quoted["results"]
 
 
 def test_arguments_of_a_call_may_be_written_as_pairs(run: Run) -> None:
@@ -225,6 +227,7 @@ def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thre
     assert "reinstall" not in finding["mend"]
 
 
+@pytest.mark.long
 def test_doctor_shows_why_the_compiled_guest_cannot_be_kept(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,7 +335,7 @@ def test_doctor_names_what_is_wrong_and_hides_secrets(
     code = "import os, sys; sys.exit('no licence for ' + os.environ['T'])"
     file = tmp_path / "config.yaml"
     file.write_text(
-        f"backends:\n  bad: {{command: {sys.executable}, args: [-c, \"{code}\"], env: {{T: '${{HUSH}}'}}}}\n"
+        f"semantic: {{model: none}}\nbackends:\n  bad: {{command: {sys.executable}, args: [-c, \"{code}\"], env: {{T: '${{HUSH}}'}}}}\n"
         "  gone: {command: no-such-program-here}\n  off: {command: x, env: {T: '${NOT_SET_HERE}'}}\n"
     )
     result = run("doctor", "-c", str(file))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,11 @@ from gatemini.config.model.json_schema import config_json_schema
 from gatemini.config.model.schema import Config
 
 Load = Callable[..., Loaded]
+
+
+@functools.cache
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(config_json_schema())
 
 
 def test_the_committed_schema_is_the_generated_one() -> None:
@@ -44,7 +50,7 @@ def test_the_schema_is_itself_valid_and_names_every_key() -> None:
 )
 def test_what_the_loader_takes_the_schema_takes(load: Load, text: str) -> None:
     assert not load(text).problems
-    jsonschema.validate(yaml.safe_load(text), config_json_schema())
+    validator().validate(yaml.safe_load(text))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +68,7 @@ def test_what_the_loader_takes_the_schema_takes(load: Load, text: str) -> None:
 )
 def test_what_the_loader_refuses_the_schema_refuses(document: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, config_json_schema())
+        validator().validate(document)
 
 
 def test_the_reference_lists_every_key_as_generated() -> None:

@@ -38,6 +38,7 @@ def test_a_client_over_the_number_of_sessions_is_refused(home: Home) -> None:
     assert "connected already" in error["message"]
 
 
+@pytest.mark.long
 @pytest.mark.proves("daemon.max_requests_per_session")
 def test_requests_over_the_number_in_flight_wait_for_the_first(home: Home) -> None:
     home.write_config(daemon={"max_requests_per_session": 1})
@@ -50,6 +51,7 @@ def test_requests_over_the_number_in_flight_wait_for_the_first(home: Home) -> No
     assert order.index(slow) < order.index(quick)
 
 
+@pytest.mark.long
 @pytest.mark.proves("daemon.instant", "daemon.start_timeout")
 @pytest.mark.parametrize("instant", [False, True])
 def test_answers_are_saved_for_the_next_start_with_the_time_to_wait_for_it(home: Home, instant: bool) -> None:

@@ -32,7 +32,7 @@ def test_a_daemon_does_not_end_while_a_client_is_connected(home: Home) -> None:
     home.serving()
     [daemon] = home.daemons()
     with pytest.raises(psutil.TimeoutExpired):
-        daemon.wait(3)
+        daemon.wait(1.5)
     assert client.value(client.call("ledger.look")) == "xx"
 
 
@@ -56,6 +56,7 @@ def test_a_second_signal_ends_the_daemon_and_its_children_at_once(home: Home) ->
     assert client.answer(ident)["error"]["data"]["sent"] is True
 
 
+@pytest.mark.long
 def test_without_a_descriptor_left_clients_are_served_and_others_get_the_reason(home: Home) -> None:
     client = served(home)
     pid = home.serving()["pid"]
@@ -101,7 +102,7 @@ def test_with_a_full_disk_calls_are_answered_and_status_says_so(home: Home) -> N
     assert home.writes() == ["a", "b"]
 
 
-@pytest.mark.parametrize("lost", ["the socket", "the folder"])
+@pytest.mark.parametrize("lost", [pytest.param("the socket", marks=pytest.mark.long), "the folder"])
 def test_what_was_deleted_under_a_daemon_is_there_again_within_5_seconds(home: Home, lost: str) -> None:
     home.write_config(daemon={"idle_timeout": "60s"})
     client = home.client()

@@ -49,6 +49,7 @@ def test_the_log_goes_on_in_the_configured_file_in_its_form(home: Home) -> None:
     assert event["message"] in home.command("logs", "-c", str(home.config)).stdout
 
 
+@pytest.mark.long
 @pytest.mark.proves("log.level")
 def test_the_level_of_the_section_wins(home: Home) -> None:
     status = served(home, level="error")
@@ -58,6 +59,7 @@ def test_the_level_of_the_section_wins(home: Home) -> None:
     assert "DEBUG gatemini.parts" in Path(status["log"]).read_text()
 
 
+@pytest.mark.long
 @pytest.mark.proves("log.rotate_mb", "log.keep")
 def test_the_log_of_a_daemon_rotates_at_its_size(home: Home) -> None:
     status = served(home, level="debug", rotate_mb=0.0002, keep=2)

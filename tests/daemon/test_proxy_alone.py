@@ -76,10 +76,10 @@ assert look(b"no json") == [{}]
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_client_s_pipes_stay_blocking(home: Home) -> None:
+def test_the_client_s_pipes_stay_blocking(lasting: Home) -> None:
     (stdin, to_proxy), (from_proxy, stdout) = os.pipe(), os.pipe()
     process = subprocess.Popen(
-        [*GATEMINI, "-c", str(home.config)], stdin=stdin, stdout=stdout, env=home.environ
+        [*GATEMINI, "-c", str(lasting.config)], stdin=stdin, stdout=stdout, env=lasting.environ
     )
     os.write(
         to_proxy,
@@ -126,6 +126,7 @@ def test_what_waits_for_a_daemon_is_bounded_in_number_and_size(home: Home) -> No
     assert client.answer(idents[WAITING_REQUESTS - 1])["result"] == {}
 
 
+@pytest.mark.long
 def test_a_daemon_that_does_not_listen_in_time_is_not_waited_for(home: Home) -> None:
     home.write_config(daemon={"start_timeout": "1s"})
     first = home.client()

@@ -59,6 +59,7 @@ def test_the_proxy_imports_nothing_but_the_smallest_modules(home: Home) -> None:
 
 
 def test_stdin_that_ends_ends_the_proxy_and_later_the_daemon(home: Home) -> None:
+    home.write_config(daemon={"idle_timeout": "200ms"})
     client = home.client()
     client.greet()
     [daemon] = home.daemons()
@@ -67,8 +68,8 @@ def test_stdin_that_ends_ends_the_proxy_and_later_the_daemon(home: Home) -> None
     assert {path.suffix for path in Path(home.place.folder).iterdir()} <= {".hello", ".lock", ".log"}
 
 
-def test_answers_in_flight_are_waited_for_when_stdin_ends(home: Home) -> None:
-    client = home.client()
+def test_answers_in_flight_are_waited_for_when_stdin_ends(lasting: Home) -> None:
+    client = lasting.client()
     client.greet()
     client.value(client.call("ledger.look"))
     ident = client.call("ledger.look", seconds=0.5)
@@ -78,8 +79,8 @@ def test_answers_in_flight_are_waited_for_when_stdin_ends(home: Home) -> None:
     assert client.process.wait(WAIT_SECONDS) == 0
 
 
-def test_sigterm_ends_the_proxy_with_code_0(home: Home) -> None:
-    client = home.client()
+def test_sigterm_ends_the_proxy_with_code_0(lasting: Home) -> None:
+    client = lasting.client()
     client.greet()
     client.process.send_signal(signal.SIGTERM)
     assert client.process.wait(WAIT_SECONDS) == 0
@@ -135,19 +136,18 @@ def test_two_configurations_have_two_daemons_and_one_status(home: Home) -> None:
     assert configs >= {str(home.root / "config.yaml"), str(other)}
 
 
-def test_a_daemon_that_gives_no_answer_hides_no_other(home: Home) -> None:
-    home.client().greet()
-    silent = Path(home.place.folder, "000000000000.sock")
+def test_a_daemon_that_gives_no_answer_hides_no_other(lasting: Home) -> None:
+    silent = Path(lasting.place.folder, "000000000000.sock")
 
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(silent))
         server.listen()
         answering = threading.Thread(target=lambda: server.accept()[0].close())
         answering.start()
-        shown = home.command("status", "--all", "--json")
+        shown = lasting.command("status", "--all", "--json")
         answering.join()
     silent.unlink()
-    assert str(home.config) in {each["config"] for each in json.loads(shown.stdout)["daemons"]}
+    assert str(lasting.config) in {each["config"] for each in json.loads(shown.stdout)["daemons"]}
     assert str(silent) in shown.stderr
     assert shown.returncode == 1
 

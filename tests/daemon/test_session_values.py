@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.daemons import LEDGER, Home, ProxyClient
+from fixtures.daemons import home as made
 
 WHERE = {"command": "pwd", "annotations": {"readOnlyHint": True}}
 TELLS = {
@@ -38,9 +40,17 @@ def lines(client: ProxyClient, tool: str) -> str:
     return str(client.value(client.call(tool))).strip()
 
 
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with made() as found:
+        found.write_config(
+            backends=backends(), daemon={"session_env": ["TOKEN", "OTHER"], "idle_timeout": "10m"}
+        )
+        yield found
+
+
 @pytest.mark.proves("daemon.session_env")
 def test_each_client_has_instances_in_its_folder_and_with_its_variables(home: Home) -> None:
-    home.write_config(backends=backends(), daemon={"session_env": ["TOKEN", "OTHER"]})
     one, two = folder(home, "one"), folder(home, "two")
     first = home.client(cwd=one, environ={"TOKEN": "alpha-token", "OTHER": "a", "THIRD": "x"})
     second = home.client(cwd=two, modern=True, environ={"TOKEN": "beta-token"})
@@ -62,10 +72,6 @@ def test_each_client_has_instances_in_its_folder_and_with_its_variables(home: Ho
 
 
 def test_a_client_without_a_variable_gets_the_reason(home: Home) -> None:
-    home.write_config(
-        backends={"token": {"env": {"TOKEN": "${TOKEN}"}, "tools": {"tells": TELLS}}},
-        daemon={"session_env": ["TOKEN"]},
-    )
     able, lacking = home.client(environ={"TOKEN": "alpha-token"}), home.client()
     able.greet()
     assert lines(able, "token.tells") == "«secret TOKEN» unset"

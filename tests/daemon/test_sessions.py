@@ -80,6 +80,7 @@ def reached(home: Home, token: str) -> Iterator[Callable[[str], str]]:
             yield run
 
 
+@pytest.mark.long
 def test_a_session_is_found_by_its_token_again_also_after_an_idle_end(home: Home) -> None:
     home.write_config(daemon={"idle_timeout": "200ms"})
     client = home.client()
@@ -189,6 +190,7 @@ def test_a_killed_daemon_loses_results_and_says_so(home: Home) -> None:
     assert "from before a restart" in answer["content"][0]["text"]
 
 
+@pytest.mark.long
 def test_a_daemon_that_stops_says_how_long_its_open_calls_may_take(home: Home) -> None:
     home.write_config(daemon={"client_drain_timeout": "2m"})
     home.client().greet()
@@ -210,8 +212,8 @@ def test_a_session_that_said_goodbye_leaves_no_file(home: Home) -> None:
     ] == []
 
 
-def test_two_clients_do_not_see_each_other_s_handles_and_journals(home: Home) -> None:
-    first, second = home.client(), home.client(modern=True)
+def test_two_clients_do_not_see_each_other_s_handles_and_journals(lasting: Home) -> None:
+    first, second = lasting.client(), lasting.client(modern=True)
     for client in (first, second):
         client.greet()
     made = first.answer(first.chain("return (await results.save([1, 2])).handle"))["result"]

@@ -83,19 +83,13 @@ def refusal(home: Home, *words: str) -> str:
     return found.stderr
 
 
-def refused(home: Home, *words: str) -> str:
-    found = home.run("serve", "--http", *words, "-c", str(home.config))
-    assert found.returncode == 1, found.stderr
-    return found.stderr
-
-
 BEYOND = {"public_url": "https://tools.example.com/mcp", "trusted_proxies": ["10.0.0.1"]}
 
 
 @pytest.mark.proves("http.listen")
 def test_beyond_loopback_it_starts_only_with_authentication_a_url_and_encryption(home: Home) -> None:
     home.write_config(http={"listen": "0.0.0.0:0"})
-    told = refused(home)
+    told = refusal(home)
     assert "http.auth, http.public_url, http.tls or http.trusted_proxies" in told
     home.write_config(http=BEYOND)
     assert "missing: http.auth\n" in refusal(home, "0.0.0.0:0")
@@ -105,10 +99,11 @@ def test_beyond_loopback_it_starts_only_with_authentication_a_url_and_encryption
 
 def test_a_wrong_key_of_the_section_stops_the_start(home: Home) -> None:
     home.write_config(http={"allowed_origin": ["https://a.example"]})
-    assert "allowed_origins" in refused(home)
+    assert "allowed_origins" in refusal(home)
 
 
 def test_on_loopback_without_authentication_it_serves_and_warns_and_status_finds_it(home: Home) -> None:
+    """Another server on its port is refused."""
     home.write_config(http={"listen": "127.0.0.1:0", "drain_delay": "10ms"})
     with server(home) as process:
         assert result(process.post(chain("return 1;")))["content"][0]["text"] == "1"
@@ -118,6 +113,8 @@ def test_on_loopback_without_authentication_it_serves_and_warns_and_status_finds
             assert [each["http"]["url"] for each in found] == [process.url]
             assert any("every user and program of this machine" in line for line in found[0]["trouble"])
             assert found[0]["sessions"][0]["requests"] == 1
+        port = process.base.rpartition(":")[2]
+        assert "cannot be used" in refusal(home, f"127.0.0.1:{port}")
         shown = home.command("status", "-c", str(home.config)).stdout
         assert process.url in shown
         assert "modern: as " in shown
@@ -127,9 +124,10 @@ def test_on_loopback_without_authentication_it_serves_and_warns_and_status_finds
     assert not list(Path(home.place.folder).glob("*.sock"))
 
 
-def test_no_log_of_any_level_has_answers_or_tokens(home: Home) -> None:
+def test_no_log_of_any_level_has_answers_or_tokens_and_sighup_opens_it_again(home: Home) -> None:
+    path, moved = home.root / "own.log", home.root / "moved.log"
     home.write_config(
-        http={"listen": "127.0.0.1:0", "drain_delay": "10ms"}, log={"level": "debug", "file": "log.txt"}
+        http={"listen": "127.0.0.1:0", "drain_delay": "10ms"}, log={"file": str(path), "level": "debug"}
     )
     with server(home) as process:
         posted = process.post(chain('return "of-the-" + "answer";'))
@@ -145,8 +143,14 @@ def test_no_log_of_any_level_has_answers_or_tokens(home: Home) -> None:
         del call["params"]["_meta"]
         answered = httpx2.post(process.url, json=call, headers=session, timeout=60, trust_env=False)
         assert "of-the-answer" in answered.text
-    [written] = home.root.rglob("log.txt")
-    log = written.read_text()
+        before = path.stat().st_ino
+        os.rename(path, moved)
+        process.process.send_signal(signal.SIGHUP)
+        until(path.exists, "SIGHUP opens the file anew")
+        assert (moved.stat().st_ino, path.stat().st_ino != before) == (before, True)
+        assert process.ready() == 200
+        assert "of-the-answer" in process.post(chain('return "of-the-" + "answer";')).text
+    log = moved.read_text() + path.read_text()
     assert " DEBUG " in log
     assert "of-the-answer" not in log
     assert session["Mcp-Session-Id"] not in log
@@ -172,22 +176,6 @@ def test_on_sigterm_it_says_so_finishes_what_runs_and_takes_no_more(home: Home) 
         process.process.wait(60)
     assert result(answers[0])["content"][0]["text"] == "done"
     assert home.writes() == ["a", "b"]
-
-
-def test_on_sighup_it_opens_its_log_again_and_serves_on(home: Home) -> None:
-    path, moved = home.root / "own.log", home.root / "moved.log"
-    home.write_config(
-        http={"listen": "127.0.0.1:0", "drain_delay": "10ms"}, log={"file": str(path), "level": "debug"}
-    )
-    with server(home) as process:
-        assert result(process.post(chain("return 1;")))["content"][0]["text"] == "1"
-        before = path.stat().st_ino
-        os.rename(path, moved)
-        process.process.send_signal(signal.SIGHUP)
-        until(path.exists, "SIGHUP opens the file anew")
-        assert (moved.stat().st_ino, path.stat().st_ino != before) == (before, True)
-        assert process.ready() == 200
-        assert result(process.post(chain("return 2;")))["content"][0]["text"] == "2"
 
 
 @pytest.mark.long
@@ -249,13 +237,6 @@ def test_it_serves_tls_reads_a_changed_certificate_and_takes_only_known_clients(
     with server(home) as process:
         assert status(authority) == 0
         assert status(authority, own) == 200
-
-
-def test_a_second_server_on_the_same_port_is_refused(home: Home) -> None:
-    home.write_config(http={"listen": "127.0.0.1:0", "drain_delay": "10ms"})
-    with server(home) as process:
-        port = process.base.rpartition(":")[2]
-        assert "cannot be used" in refused(home, f"127.0.0.1:{port}")
 
 
 def test_it_ends_within_its_time_with_streams_open(home: Home) -> None:

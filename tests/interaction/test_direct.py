@@ -274,8 +274,8 @@ def stop_reading(raw: Raw) -> None:
     ("end", "exit_code"),
     [
         (close_stdin, 0),
-        (stop_reading, 0),
-        (lambda raw: raw.process.terminate(), 0),
+        pytest.param(stop_reading, 0, marks=pytest.mark.long),
+        pytest.param(lambda raw: raw.process.terminate(), 0, marks=pytest.mark.long),
         pytest.param(lambda raw: raw.process.send_signal(signal.SIGINT), 0, marks=pytest.mark.long),
         (lambda raw: raw.process.kill(), -signal.SIGKILL),
     ],
@@ -302,7 +302,7 @@ def test_no_process_outlives_the_gateway(tmp_path: Path, end: Callable[[Raw], No
     [
         ("half.yaml", "backends:\n  a: {command: [", "line"),
         pytest.param("binary.yaml", "\x00\x01\x02\x7f", "text", marks=pytest.mark.long),
-        ("missing.yaml", None, "missing.yaml"),
+        pytest.param("missing.yaml", None, "missing.yaml", marks=pytest.mark.long),
         pytest.param(".", None, "directory", marks=pytest.mark.long),
     ],
 )

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from fixtures.direct import chain_value, gateway
+from fixtures.direct import chain_value
+from fixtures.running import gateway_in_process
 from gatemini.config.model.schema import BackendConfig
 from gatemini.demo import backends
 
@@ -23,7 +24,8 @@ EXAMPLES = EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
 
 @pytest.fixture(scope="module")
 async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
-    async with gateway(tmp_path_factory.mktemp("demo"), {b.name: entry(b) for b in backends()}) as connected:
+    named = {b.name: entry(b) for b in backends()}
+    async with gateway_in_process(tmp_path_factory.mktemp("demo"), named) as connected:
         yield connected
 
 

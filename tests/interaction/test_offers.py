@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 from mcp_types import TextContent, TextResourceContents
 
-from fixtures.direct import chain_value, gateway, run_chain, text_of
+from fixtures.direct import chain_value, run_chain, text_of
 from fixtures.running import DEMO, gateway_in_process
 
 pytestmark = pytest.mark.anyio
@@ -83,12 +83,12 @@ async def test_instructions_of_a_backend_reach_the_agent(client: Client) -> None
 
 async def test_the_type_of_a_result_is_learnt_from_a_call_and_kept_for_the_next_run(tmp_path: Path) -> None:
     asked_for = {"task_description": "echo the arguments"}
-    async with gateway(tmp_path, DEMO) as client:
+    async with gateway_in_process(tmp_path, DEMO) as client:
         before = text_of(await client.call_tool("search_tools", asked_for))
         assert "seen" not in before
         await chain_value(client, "return await demo.stats({})")
         told = await asked(client, "tool_info", tool_name="demo.stats")
-    async with gateway(tmp_path, DEMO) as client:
+    async with gateway_in_process(tmp_path, DEMO) as client:
         again = await asked(client, "tool_info", tool_name="demo.stats")
     assert "/* seen */" in told["signature"]
     assert again["signature"] == told["signature"]

@@ -170,7 +170,7 @@ async def test_the_roots_of_the_client_reach_the_backend(client: Client, backend
     assert answer == {"roots": [{"uri": "file:///home/me/project", "name": "project"}]}
 
 
-@both_clients
+@pytest.mark.parametrize("mode", [pytest.param("legacy", marks=pytest.mark.long), "auto"])
 async def test_a_question_that_the_client_does_not_support_is_refused_at_once(
     tmp_path: Path, mode: Any
 ) -> None:
@@ -188,7 +188,7 @@ async def test_a_question_that_the_client_does_not_support_is_refused_at_once(
                     assert "asks for input" in text_of(result)
 
 
-@both_clients
+@pytest.mark.parametrize("mode", ["legacy", pytest.param("auto", marks=pytest.mark.long)])
 async def test_a_backend_sees_exactly_the_capabilities_of_the_client(tmp_path: Path, mode: Any) -> None:
     tools = SamplingCapability(tools=SamplingToolsCapability())
     sampling = {"sampling_callback": Person().sample, "sampling_capabilities": tools}

@@ -13,7 +13,7 @@ from mcp import Client
 
 from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain, text_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

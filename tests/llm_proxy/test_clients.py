@@ -111,7 +111,7 @@ def test_an_answer_of_429_reaches_the_client_with_its_fields(
     client: Any, way: str, provider: FakeProvider, filtering: Proxy
 ) -> None:
     provider.answers = [Said(status=429, headers={"retry-after": "7"})]
-    with pytest.raises(client.limited) as caught:
+    with pytest.raises(client.limited()) as caught:
         getattr(client(filtering.address, "429"), way)(TOOLS)
     assert "try later" in str(caught.value)
     response = caught.value.response
@@ -124,10 +124,10 @@ def test_an_error_of_a_repeated_request_reaches_the_client(
 ) -> None:
     search = Said("", [("tool_search", {"tool_name": "play_song", "reason": "music"})])
     provider.answers = [search, Said(status=429)]
-    with pytest.raises(client.limited, match="try later"):
+    with pytest.raises(client.limited(), match="try later"):
         client(filtering.address, f"repeated {client.__name__}").ask(TOOLS)
     provider.answers = [Said("Well. ", search.calls), Said(status=429)]
-    with pytest.raises(client.error, match="try later"):
+    with pytest.raises(client.error(), match="try later"):
         client(filtering.address, f"repeated in stream {client.__name__}").stream(TOOLS)
 
 

@@ -223,8 +223,12 @@ def test_a_page_that_rebinds_its_name_to_this_machine_gets_nothing(
     ("options", "named"),
     [
         (["--upstream", "https://x.example", "--listen", "0.0.0.0:0"], "--listen: found 0.0.0.0:0"),
-        (["--upstream", "https://x.example", "--listen", "127.0.0.1:x"], "--listen: found 127.0.0.1:x"),
-        (["--upstream", "x.example"], "--upstream: found x.example"),
+        pytest.param(
+            ["--upstream", "https://x.example", "--listen", "127.0.0.1:x"],
+            "--listen: found 127.0.0.1:x",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(["--upstream", "x.example"], "--upstream: found x.example", marks=pytest.mark.long),
     ],
 )
 def test_the_command_refuses_addresses_it_cannot_use(options: list[str], named: str, tmp_path: Path) -> None:
@@ -236,7 +240,7 @@ def test_the_command_refuses_addresses_it_cannot_use(options: list[str], named: 
     assert named in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--filter", "--all"])
+@pytest.mark.parametrize("option", [pytest.param("--filter", marks=pytest.mark.long), "--all"])
 def test_an_interrupt_ends_a_proxy_that_predicts_with_code_0(
     provider: FakeProvider, tmp_path: Path, option: str
 ) -> None:

@@ -11,7 +11,8 @@ import pytest
 from mcp.client import ClientRequestContext
 from mcp_types import ListRootsResult, Root
 
-from fixtures.direct import TESTS, gateway
+from fixtures.direct import TESTS
+from fixtures.running import gateway_in_process
 from gatemini.config.model.backend import BackendConfig
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.policy.backend_use import may_use
@@ -36,7 +37,7 @@ async def roots(_context: ClientRequestContext) -> ListRootsResult:
 async def test_a_server_that_may_not_be_used_gets_no_roots(tmp_path: Path, denied: str, answer: str) -> None:
     """It asks for them right after its start, outside of any call."""
     policy = {"rules": [{"tools": [denied], "action": "deny"}]}
-    async with gateway(
+    async with gateway_in_process(
         tmp_path, {"asker": ASKING}, top={"policy": policy}, list_roots_callback=roots, mode="legacy"
     ) as client:
         with anyio.fail_after(60):

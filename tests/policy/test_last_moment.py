@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from fixtures.gate_server import STATE
-from fixtures.running import answer, running_app, until
+from fixtures.running import answer, threaded_app, until
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.policy.facts import CallFacts
 from policy.pins.test_rug_pulls import Server
@@ -39,7 +39,7 @@ async def test_rules_that_change_while_a_call_waits_for_its_server_hold_for_it(
 return late.reason.name + " " + late.reason.message;"""
     answers: list[str] = []
     top = {} if first is None else {"policy": first}
-    async with running_app(tmp_path, ONE_AT_A_TIME, **top) as app:
+    async with threaded_app(tmp_path, ONE_AT_A_TIME, **top) as app:
 
         async def run() -> None:
             answers.append((await answer(app, code))[0])
@@ -64,7 +64,7 @@ async def test_a_rule_that_asks_now_in_the_place_of_one_that_allowed_holds_for_a
     tmp_path: Path, first: dict[str, Any], then: dict[str, Any]
 ) -> None:
     code = 'await Promise.allSettled([gate.read({ tag: "go" }), gate.write({ key: "b" })]);'
-    async with running_app(tmp_path, ONE_AT_A_TIME, policy=first) as app, anyio.create_task_group() as tasks:
+    async with threaded_app(tmp_path, ONE_AT_A_TIME, policy=first) as app, anyio.create_task_group() as tasks:
         tasks.start_soon(answer, app, code)
         await STATE.arrived("go")
         await anyio.wait_all_tasks_blocked()
@@ -78,7 +78,7 @@ async def test_rules_that_change_while_limits_are_looked_up_elsewhere_hold_for_t
 ) -> None:
     """The store that replicas share takes its time: the policy that decided is that of before."""
     rules = [{"tools": ["gate.write"], "action": "deny", "reason": "new"}]
-    async with running_app(tmp_path, ONE_AT_A_TIME, policy={}) as app:
+    async with threaded_app(tmp_path, ONE_AT_A_TIME, policy={}) as app:
         door = app.chain.door
         assert door is not None
 
@@ -96,7 +96,7 @@ async def test_rules_that_change_and_still_allow_let_a_waiting_call_pass(tmp_pat
     budget = {"budgets": {"calls_per_session": 2}}
     rules = [{"tools": ["gate.write"], "action": "allow"}]
     async with (
-        running_app(tmp_path, ONE_AT_A_TIME, policy=budget) as app,
+        threaded_app(tmp_path, ONE_AT_A_TIME, policy=budget) as app,
         anyio.create_task_group() as tasks,
     ):
         code = 'await Promise.all([gate.read({ tag: "go" }), gate.write({ key: "b", value: 1 })]);'
@@ -123,12 +123,12 @@ async def test_hints_of_the_cache_do_not_admit_a_tool_that_has_others_now(tmp_pa
     """The server starts at the first call, which is decided about by what the server listed the last time."""
     server = lazy(tmp_path)
     policy = {**HINTS, "default": "deny"}
-    async with running_app(tmp_path, server.backends, policy=policy) as app:
+    async with threaded_app(tmp_path, server.backends, policy=policy) as app:
         text, failed, _ = await answer(app, 'await files.read({ path: "a" })')
         assert not failed, text
     server.said["tools"][0]["annotations"] = {"readOnlyHint": False}
     server.write()
-    async with running_app(tmp_path, server.backends, policy=policy) as app:
+    async with threaded_app(tmp_path, server.backends, policy=policy) as app:
         text, failed, _ = await answer(app, 'await files.read({ path: "b" })')
         assert failed
         assert "PolicyDenied: files.read is denied by policy.default" in text
@@ -142,11 +142,11 @@ async def test_a_tool_that_became_open_world_while_it_waited_makes_the_session_u
     server.said["tools"][0]["annotations"] = {"readOnlyHint": True, "openWorldHint": False}
     server.write()
     policy = {"trust_annotations": ["files"], "flow": "deny"}
-    async with running_app(tmp_path, server.backends, policy=policy) as app:
+    async with threaded_app(tmp_path, server.backends, policy=policy) as app:
         await answer(app, 'await files.read({ path: "a" })')
     del server.said["tools"][0]["annotations"]["openWorldHint"]
     server.write()
-    async with running_app(tmp_path, server.backends, policy=policy) as app:
+    async with threaded_app(tmp_path, server.backends, policy=policy) as app:
         session = app.new_session()
         await app.call_meta_tool("call_tool_chain", {"code": 'await files.read({ path: "b" })'}, session)
         assert app.chain.door is not None
@@ -160,12 +160,12 @@ async def test_a_tool_that_became_open_world_while_it_waited_gets_nothing_privat
     policy = {"trust_annotations": ["*"], "flow": "deny", "labels": {"private": ["gate.read"]}}
     backends = {**ONE_AT_A_TIME, **server.backends}
     STATE.open("go")
-    async with running_app(tmp_path, backends, policy=policy) as app:
+    async with threaded_app(tmp_path, backends, policy=policy) as app:
         await answer(app, 'await files.read({ path: "a" })')
     del server.said["tools"][0]["annotations"]["openWorldHint"]
     server.write()
     policy["override_annotations"] = {"gate.*": {"openWorld": False}}
-    async with running_app(tmp_path, backends, policy=policy) as app:
+    async with threaded_app(tmp_path, backends, policy=policy) as app:
         text, failed, _ = await answer(
             app, 'await gate.read({ tag: "go" }); await files.read({ path: "b" });'
         )
@@ -176,13 +176,13 @@ async def test_a_tool_that_became_open_world_while_it_waited_gets_nothing_privat
 
 async def test_a_server_that_is_another_one_after_its_start_is_not_read_from(tmp_path: Path) -> None:
     server = lazy(tmp_path)
-    async with running_app(tmp_path, server.backends, policy={"pins": "warn"}) as app:
+    async with threaded_app(tmp_path, server.backends, policy={"pins": "warn"}) as app:
         await answer(app, 'await files.read({ path: "a" })')
         await until(lambda: app.pins.lock.backends.get("files") is not None)
         await until(lambda: app.pins.lock.backends["files"].prompts is not None)
     server.said["serverInfo"]["version"] = "2.0.0"
     server.write()
-    async with running_app(tmp_path, server.backends, policy={"pins": "enforce"}) as app:
+    async with threaded_app(tmp_path, server.backends, policy={"pins": "enforce"}) as app:
         text, failed, _ = await answer(app, 'return await files.readResource("x://y");')
         assert failed
         assert "PolicyDenied" in text
@@ -193,7 +193,7 @@ async def test_a_server_that_is_another_one_after_its_start_is_not_read_from(tmp
 async def test_a_server_that_was_never_approved_is_not_read_from_as_it_starts(tmp_path: Path) -> None:
     """At its first start nothing is known of it that could be compared until it has listed."""
     server = lazy(tmp_path)
-    async with running_app(tmp_path, server.backends, policy={"pins": "enforce"}) as app:
+    async with threaded_app(tmp_path, server.backends, policy={"pins": "enforce"}) as app:
         for code in ('return await files.readResource("x://y");', 'return await files.getPrompt("review");'):
             text, failed, _ = await answer(app, code)
             assert failed
@@ -206,12 +206,12 @@ async def test_a_tool_that_its_server_lists_no_more_is_not_called_where_pins_are
     tmp_path: Path,
 ) -> None:
     server = lazy(tmp_path)
-    async with running_app(tmp_path, server.backends, policy={"pins": "warn"}) as app:
+    async with threaded_app(tmp_path, server.backends, policy={"pins": "warn"}) as app:
         await answer(app, 'await files.read({ path: "a" })')
         await until(lambda: app.pins.lock.backends.get("files") is not None)
     del server.said["tools"][0]
     server.write()
-    async with running_app(tmp_path, server.backends, policy={"pins": "enforce"}) as app:
+    async with threaded_app(tmp_path, server.backends, policy={"pins": "enforce"}) as app:
         text, failed, _ = await answer(app, 'await files.read({ path: "b" })')
         assert failed
         assert "its server does not list this tool any more" in text
@@ -227,7 +227,7 @@ BROKEN = {
 async def test_a_policy_that_comes_while_a_fallback_is_sought_holds_for_it(tmp_path: Path) -> None:
     rules = [{"tools": ["gate.write"], "action": "deny"}]
     code = 'await Promise.allSettled([gate.read({ tag: "go" }), broken.write({ key: "b" })]);'
-    async with running_app(tmp_path, BROKEN) as app, anyio.create_task_group() as tasks:
+    async with threaded_app(tmp_path, BROKEN) as app, anyio.create_task_group() as tasks:
         tasks.start_soon(answer, app, code)
         await STATE.arrived("go")
         await anyio.wait_all_tasks_blocked()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import gatemini
-from fixtures.running import DEMO, answer, running_app
+from fixtures.running import DEMO, answer, threaded_app
 from gatemini.app import App
 from gatemini.config.model.schema import CompositeTool, PolicyConfig
 from gatemini.policy.decision import Decision
@@ -79,7 +79,7 @@ COMPOSITES = {"twice": CompositeTool(code="await demo.stats({}); return await de
 
 @pytest.fixture(scope="module")
 async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
-    async with running_app(tmp_path_factory.mktemp("door"), BACKENDS) as running:
+    async with threaded_app(tmp_path_factory.mktemp("door"), BACKENDS) as running:
         running.set_composite_tools(COMPOSITES)
         yield running
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from fixtures.gate_server import STATE
-from fixtures.running import answer, running_app
+from fixtures.running import answer, threaded_app
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.policy.door import door_of
@@ -31,7 +31,7 @@ STRICT = PolicyConfig.model_validate(
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[App]:
     STATE.clear()
-    async with running_app(tmp_path, GATE, policy={}) as running:
+    async with threaded_app(tmp_path, GATE, policy={}) as running:
         yield running
 
 
@@ -122,7 +122,7 @@ async def test_a_reading_that_waited_its_turn_is_judged_again_when_the_rules_cha
 return read.reason.name;"""
     no_reading = {"rules": [{"tools": ["gate.readResource"], "action": "deny"}]}
     answers: list[str] = []
-    async with running_app(tmp_path, GATE, policy={}, sandbox={"max_calls_in_flight": 1}) as app:
+    async with threaded_app(tmp_path, GATE, policy={}, sandbox={"max_calls_in_flight": 1}) as app:
 
         async def run() -> None:
             answers.append((await answer(app, code))[0])
@@ -141,7 +141,7 @@ async def test_a_call_that_waited_its_turn_is_judged_again_when_the_rules_change
     STATE.clear()
     code = 'await Promise.allSettled([gate.read({ tag: "go" }), gate.write({ key: "b", value: 2 })]);'
     async with (
-        running_app(tmp_path, GATE, policy={}, sandbox={"max_calls_in_flight": 1}) as app,
+        threaded_app(tmp_path, GATE, policy={}, sandbox={"max_calls_in_flight": 1}) as app,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(answer, app, code)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.running import DEMO, answer, running_app
+from fixtures.running import DEMO, answer, threaded_app
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.config.model.schema import CompositeTool
@@ -34,7 +34,7 @@ RULES = [
 @pytest.fixture(scope="module")
 async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
     aliases = {"nap": "demo.sleep", "plus": "demo.add"}
-    async with running_app(tmp_path_factory.mktemp("seen"), BACKENDS, aliases=aliases) as running:
+    async with threaded_app(tmp_path_factory.mktemp("seen"), BACKENDS, aliases=aliases) as running:
         running.set_composite_tools({"weekly": CompositeTool(code="return 1;")})
         running.chain.door = door_of(PolicyConfig.model_validate({"rules": RULES}), None)
         yield running
@@ -87,7 +87,7 @@ async def test_a_call_that_is_denied_does_not_start_its_server(tmp_path: Path, c
     """It is denied whatever the server, which has never run, says of its tools."""
     rules = [{"tools": ["demo.*"], "action": "deny"}]
     lazy = {"demo": {**DEMO["demo"], "lazy": True}}
-    async with running_app(tmp_path, lazy, policy={"rules": rules}) as app:
+    async with threaded_app(tmp_path, lazy, policy={"rules": rules}) as app:
         text, failed, _ = await answer(app, code)
         assert failed
         assert "is denied by policy.rules[0]" in text
@@ -98,7 +98,7 @@ async def test_an_error_about_a_server_that_has_just_started_offers_no_hidden_to
     rules = [{"tools": ["demo.sleep"], "action": "deny"}]
     lazy = {"demo": {**DEMO["demo"], "lazy": True}}
     code = "try { await demo.slepp({ ms: 1 }); } catch (e) { return [e.message, e.hint]; }"
-    async with running_app(tmp_path, lazy, policy={"rules": rules}) as app:
+    async with threaded_app(tmp_path, lazy, policy={"rules": rules}) as app:
         text, failed, _ = await answer(app, code)
     assert not failed, text
     assert "Did you mean demo." in text
@@ -247,7 +247,7 @@ async def test_tags_of_hidden_tools_alone_are_not_named(tmp_path: Path) -> None:
         "demo": {**DEMO["demo"], "tags": ["open"]},
         "other": {**DEMO["demo"], "namespace": "far", "tags": ["hushed"]},
     }
-    async with running_app(tmp_path, tagged, policy={"rules": rule}) as own:
+    async with threaded_app(tmp_path, tagged, policy={"rules": rule}) as own:
         for tag in ("none", "hushed"):
             text = await call(own, "search_tools", own.new_session(), task_description="add", tag=tag)
             assert f"no tool has the tag '{tag}'" in text
@@ -269,7 +269,7 @@ async def test_calls_of_others_do_not_name_tools_that_a_client_does_not_find(
 async def test_an_error_about_arguments_describes_no_hidden_fallback(tmp_path: Path) -> None:
     broken = {"command": "/nonexistent/program", "fallback_chain": ["demo"], "lazy": True}
     rules = [{"tools": ["demo.add"], "action": "deny"}]
-    async with running_app(tmp_path, {**DEMO, "broken": broken}, policy={"rules": rules}) as own:
+    async with threaded_app(tmp_path, {**DEMO, "broken": broken}, policy={"rules": rules}) as own:
         text, failed, _ = await answer(own, "return await broken.add({ wrong: 1 });")
         assert failed
         assert "number" not in text

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fixtures.direct import TESTS
-from fixtures.running import answer, running_app, until
+from fixtures.running import answer, threaded_app, until
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.errors import ResourceNotFound
@@ -26,7 +26,7 @@ SERVER = TESTS / "fixtures" / "recording_server.py"
 async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
     folder = tmp_path_factory.mktemp("offers")
     vault = {"command": sys.executable, "args": ["-I", "-S", str(SERVER), str(folder / "calls"), "vault"]}
-    async with running_app(folder, {"vault": vault}, policy={}) as running:
+    async with threaded_app(folder, {"vault": vault}, policy={}) as running:
         await until(lambda: len(running.manager.status("vault").offers) == 5)
         yield running
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from fixtures.direct import TESTS, gateway, write_config
-from fixtures.running import answer, client_of, running_app
+from fixtures.running import answer, client_of, threaded_app
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig, Rule
 
@@ -70,7 +70,7 @@ async def app(tmp_path_factory: pytest.TempPathFactory, ledger: Path) -> AsyncIt
         "allow_commands": ["*"],
         "allow_hosts": ["*"],
     }
-    async with running_app(
+    async with threaded_app(
         tmp_path_factory.mktemp("round"),
         backends(ledger),
         policy=POLICY,
@@ -209,6 +209,8 @@ ARGUMENTS = [
     "return await mail.pay({ amount: [50, 1000] });",
     "return await mail.pay({ amount: NaN });",
     "return await mail.pay({ amount: null });",
+    '{"tool": "mail.pay", "arguments": {"amount": -1e999}}',
+    "return await mail.pay('{\"amount\": -1e999}');",
     "return await mail.pay({});",
     "await mail.read({ path: 'a/secret/b' })",
     "await mail.read({ path: ['a', ['secret']] })",

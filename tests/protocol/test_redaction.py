@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, MCPError
 
+from fixtures.backend_bench import ODD
 from fixtures.direct import DEMO_SERVER
 from fixtures.running import running_app
 from gatemini.app import App
@@ -21,11 +22,13 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def app_with_token(folder: Path, monkeypatch: pytest.MonkeyPatch, secret: str) -> AsyncIterator[App]:
+async def app_with_token(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, secret: str, server: Path = DEMO_SERVER
+) -> AsyncIterator[App]:
     """Run a gateway with one backend, which gets the secret through a variable."""
     monkeypatch.setenv("MY_TOKEN", secret)
     (folder / ".env").write_text(f"MY_TOKEN={secret}\n")
-    backend = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "env": {"TOKEN": "${MY_TOKEN}"}}
+    backend = {"command": sys.executable, "args": ["-P", str(server)], "env": {"TOKEN": "${MY_TOKEN}"}}
     async with running_app(folder, {"demo": backend}) as app:
         yield app
 
@@ -97,7 +100,7 @@ async def test_no_part_of_a_secret_is_left_where_an_answer_is_cut(
 async def test_a_secret_in_an_address_that_is_not_known_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with app_with_token(tmp_path, monkeypatch, SECRET) as app:
+    async with app_with_token(tmp_path, monkeypatch, SECRET, Path(ODD)) as app:
         surface = app.surface(app.new_session())
         async with Client(build_server(surface, Shortcut(surface))) as client:
             with pytest.raises(MCPError) as refused:

@@ -13,7 +13,7 @@ from mcp import Client
 
 from fixtures.backend_bench import ODD
 from fixtures.direct import text_of
-from fixtures.running import DEMO, client_of, running_app
+from fixtures.running import client_of, running_app
 from gatemini.app import App
 from gatemini.backends.calls.callers import RpcError
 from gatemini.protocol.questions.clients import ConnectedClients
@@ -27,12 +27,12 @@ pytestmark = [
 EXTRA = {"name": "zebra", "command": sys.executable, "args": ["-I", "-S", str(ODD), "{}"]}
 OPEN = {"stdio": "allow", "allow_commands": ["*"]}
 SERVER = str(Path(__file__).parents[1] / "fixtures" / "asking_server.py")
-BACKENDS = {**DEMO, "old": {"command": sys.executable, "args": ["-P", SERVER, "handshake"]}}
+OLD = {"old": {"command": sys.executable, "args": ["-P", SERVER, "handshake"]}}
 
 
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[App]:
-    async with running_app(tmp_path, BACKENDS, registration=OPEN) as running:
+    async with running_app(tmp_path, registration=OPEN) as running:
         yield running
 
 
@@ -91,16 +91,20 @@ async def test_what_one_client_registers_is_there_for_no_other_and_ends_with_it(
             await anyio.sleep(0.01)
 
 
-async def test_a_client_gets_the_log_messages_that_its_own_level_lets_through(app: App) -> None:
+async def test_a_client_gets_the_log_messages_that_its_own_level_lets_through(tmp_path: Path) -> None:
     heard: dict[str, list[str]] = {"debug": [], "error": []}
 
-    def listening(level: str) -> Client:
+    def listening(app: App, level: str) -> Client:
         async def note(params: types.LoggingMessageNotificationParams) -> None:
             heard[level].append(str(params.level))
 
         return client_of(app, mode="legacy", logging_callback=note)
 
-    async with listening("debug") as one, listening("error") as two:
+    async with (
+        running_app(tmp_path, OLD) as app,
+        listening(app, "debug") as one,
+        listening(app, "error") as two,
+    ):
         await one.set_logging_level("debug")
         await two.set_logging_level("error")
         for client in (one, two):

@@ -89,6 +89,7 @@ async def test_a_session_that_begins_while_the_store_restarts_is_known_everywher
         assert listed(replica.url, session) == 200
 
 
+@pytest.mark.long
 @pytest.mark.proves("http.sessions.mode")
 async def test_a_session_stays_at_its_replica_where_sessions_are_sticky(tmp_path: Path) -> None:
     with cluster(tmp_path, http={"sessions": {"mode": "sticky"}}) as sticky:

@@ -72,8 +72,8 @@ def pids(sandbox: Sandbox, lane: str = "small") -> list[int]:
         "enum A { X, Y = 5 }\nnamespace N { export const y = A.Y }\nreturn N.y",
     ],
 )
-async def test_both_modes_give_the_same_end(apart, sandbox, code):
-    assert await Runner(apart)(code, now_ms=1000.0) == await Runner(sandbox)(code, now_ms=1000.0)
+async def test_both_modes_give_the_same_end(in_process, sandbox, code):
+    assert await Runner(in_process)(code, now_ms=1000.0) == await Runner(sandbox)(code, now_ms=1000.0)
 
 
 async def test_one_process_runs_chain_after_chain_and_many_at_once_and_mixes_none(apart):

@@ -124,6 +124,7 @@ def test_a_denied_call_stays_out(home: Home, client: ProxyClient) -> None:
     assert home.writes() == []
 
 
+@pytest.mark.long
 def test_a_resumed_chain_makes_what_was_approved(home: Home, client: ProxyClient) -> None:
     code = 'await ledger.look({}); await ledger.write({ key: "a" }); return "end"'
     ended = text_of(client, client.chain(code))
@@ -269,6 +270,7 @@ def test_a_gateway_without_a_daemon_takes_approvals_on_a_socket_of_its_own(home:
     assert sockets(home) == []
 
 
+@pytest.mark.long
 def test_it_opens_none_where_nothing_can_ask(home: Home) -> None:
     home.write_config(policy={"rules": [{"tools": ["ledger.write"], "action": "deny"}]})
     client = direct(home)

@@ -215,6 +215,7 @@ def test_top_writes_a_line_a_look_and_json(home: Home) -> None:
     assert "no daemon runs" in home.command(*config, "top").stderr
 
 
+@pytest.mark.long
 def test_the_live_view_shows_clients_and_backends(home: Home) -> None:
     config = ready(home)
     ours, theirs = os.openpty()

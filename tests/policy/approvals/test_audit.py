@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.running import DEMO, answer, running_app
+from fixtures.running import DEMO, answer, threaded_app
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 async def test_each_step_of_an_approval_and_each_label_is_recorded(tmp_path: Path) -> None:
     audit = {"path": str(tmp_path / "audit")}
-    async with running_app(tmp_path, DEMO, policy=POLICY, audit=audit) as app:
+    async with threaded_app(tmp_path, DEMO, policy=POLICY, audit=audit) as app:
         app.approvals.console = True
         session = app.new_session()
 

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation
 
 from fixtures.direct import TESTS, chain_value, gateway, run_chain, text_of, write_config
-from fixtures.running import DEMO, answer, client_of, running_app, until
+from fixtures.running import DEMO, answer, client_of, running_app, threaded_app, until
 from gatemini.policy.audit.export import ocsf
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.show import Filter, records
@@ -55,7 +55,7 @@ TIERS = [
 
 async def test_calls_of_every_tier_have_an_intent_and_an_outcome(tmp_path: Path) -> None:
     composite = {"twice": {"code": "return await demo.add({ a: 1, b: 1 });"}}
-    async with running_app(tmp_path, DEMO, audit={"path": "audit"}, composite_tools=composite) as app:
+    async with threaded_app(tmp_path, DEMO, audit={"path": "audit"}, composite_tools=composite) as app:
         for code, _ in TIERS:
             await answer(app, code)
     called = [tool for _, tools in TIERS for tool in tools]
@@ -85,7 +85,7 @@ async def test_records_have_the_trace_of_the_request_where_it_has_one(tmp_path: 
         f"ff-{TRACE}-x",
         7,
     ]
-    async with running_app(tmp_path, DEMO, **top) as app, client_of(app, mode=mode) as client:
+    async with threaded_app(tmp_path, DEMO, **top) as app, client_of(app, mode=mode) as client:
         for parent in parents:
             meta: Any = {"traceparent": parent}
             assert not (await client.call_tool("call_tool_chain", code, meta=meta)).is_error
@@ -103,7 +103,7 @@ async def test_records_have_the_trace_of_the_request_where_it_has_one(tmp_path: 
 async def test_a_client_with_an_endless_name_does_not_fill_the_log(tmp_path: Path, mode: str) -> None:
     info = Implementation(name="x" * 1_000_000, version="1")
     async with (
-        running_app(tmp_path, DEMO, audit={"path": "audit"}) as app,
+        threaded_app(tmp_path, DEMO, audit={"path": "audit"}) as app,
         client_of(app, client_info=info, mode=mode) as client,
     ):
         await client.call_tool("call_tool_chain", {"code": "return await demo.add({ a: 1, b: 2 })"})
@@ -112,7 +112,7 @@ async def test_a_client_with_an_endless_name_does_not_fill_the_log(tmp_path: Pat
 
 
 async def test_a_gateway_without_an_audit_log_writes_none_and_has_no_door(tmp_path: Path) -> None:
-    async with running_app(tmp_path) as app:
+    async with threaded_app(tmp_path) as app:
         assert app.chain.door is None
         await answer(app, "await demo.add({ a: 1, b: 2 })")
     assert not (tmp_path / "audit").exists()
@@ -122,7 +122,7 @@ async def test_registrations_are_recorded_before_and_after_with_names_of_variabl
     tmp_path: Path,
 ) -> None:
     template = {"name": "near", "command": "true", "env": {"TOKEN": "tok-very-secret"}}
-    async with running_app(tmp_path, DEMO, audit={"path": "audit"}, registration={"stdio": "deny"}) as app:
+    async with threaded_app(tmp_path, DEMO, audit={"path": "audit"}, registration={"stdio": "deny"}) as app:
         for call in ({"manual_call_template": template}, {}):
             await app.call_meta_tool("register_manual", call)
         await app.call_meta_tool("deregister_manual", {"manual_name": "demo"})
@@ -133,9 +133,17 @@ async def test_registrations_are_recorded_before_and_after_with_names_of_variabl
     assert "very-secret" not in json.dumps(made)
 
 
-async def test_a_large_registration_is_recorded_as_its_size_and_hash(tmp_path: Path) -> None:
-    template = {"name": "n" * 1_000_000, "command": "true", "args": ["y" * 1_000_000]}
-    async with running_app(tmp_path, DEMO, audit={"path": "audit"}, registration={"stdio": "deny"}) as app:
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("extra", ["y" * 1_000_000, nested(300), nested(900)], ids=["long", "deep", "deeper"])
+async def test_a_large_registration_is_recorded_as_its_size_and_hash(tmp_path: Path, extra: Any) -> None:
+    template = {"name": "n" * 1_000_000, "command": "true", "args": [extra]}
+    async with threaded_app(tmp_path, DEMO, audit={"path": "audit"}, registration={"stdio": "deny"}) as app:
         await app.call_meta_tool("register_manual", {"manual_call_template": template})
     asked, _ = written(tmp_path, "registration")
     assert asked["backend"] == "n" * 200
@@ -195,7 +203,9 @@ async def gateway_under(prefix: list[str], config: Path) -> AsyncIterator[Client
             yield client
 
 
-@pytest.mark.parametrize("how", ["a limit of file sizes", "a file system without room"])
+@pytest.mark.parametrize(
+    "how", ["a limit of file sizes", pytest.param("a file system without room", marks=pytest.mark.long)]
+)
 async def test_on_a_full_disk_no_call_leaves_a_gateway_that_blocks(tmp_path: Path, how: str) -> None:
     (tmp_path / "audit").mkdir()
     prefix = LIMITED if how == "a limit of file sizes" else small_disk(tmp_path / "audit")

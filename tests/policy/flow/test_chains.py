@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fixtures.direct import TESTS
-from fixtures.running import running_app
+from fixtures.running import threaded_app
 from gatemini.app import App
 from gatemini.config.model.policy import PolicyConfig
 from gatemini.policy.door import door_of
@@ -72,7 +72,7 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offi
     }
     backends["gone"] = {"command": str(folder / "no program"), "fallback_chain": ["files"]}
     aliases = {"say": "chat.send"}
-    async with running_app(folder, backends, composite_tools=COMPOSITES, aliases=aliases) as app:
+    async with threaded_app(folder, backends, composite_tools=COMPOSITES, aliases=aliases) as app:
         yield Office(app, ledger)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.backend_bench import ODD
-from fixtures.running import DEMO, running_app
+from fixtures.running import DEMO, threaded_app
 from gatemini.app import App
 from gatemini.backends.calls.callers import Caller
 from gatemini.chain.client import ChainClient
@@ -52,7 +52,7 @@ async def read(app: App, session: Session) -> None:
 
 
 async def test_after_it_has_read_private_data_a_session_registers_nothing_under_deny(tmp_path: Path) -> None:
-    async with running_app(tmp_path, DEMO, registration=OPEN, policy=policy("deny")) as app:
+    async with threaded_app(tmp_path, DEMO, registration=OPEN, policy=policy("deny")) as app:
         session, person = app.new_session(), Person("accept")
         assert not (await person.register(app, session))[1]
         await read(app, session)
@@ -67,7 +67,7 @@ async def test_after_it_has_read_private_data_a_session_registers_nothing_under_
 
 @pytest.mark.parametrize("action", ["accept", "decline"])
 async def test_under_ask_a_person_is_asked_and_sees_what_was_read(tmp_path: Path, action: str) -> None:
-    async with running_app(tmp_path, DEMO, registration=OPEN, policy=policy("ask")) as app:
+    async with threaded_app(tmp_path, DEMO, registration=OPEN, policy=policy("ask")) as app:
         session, person = app.new_session(), Person(action)
         await read(app, session)
         text, failed = await person.register(app, session)
@@ -80,7 +80,7 @@ async def test_under_ask_a_person_is_asked_and_sees_what_was_read(tmp_path: Path
 async def test_a_client_that_asks_nobody_is_told_what_wants_the_consent_and_no_key_that_is_set(
     tmp_path: Path,
 ) -> None:
-    async with running_app(tmp_path, DEMO, registration=OPEN, policy=policy("ask")) as app:
+    async with threaded_app(tmp_path, DEMO, registration=OPEN, policy=policy("ask")) as app:
         session = app.new_session()
         await read(app, session)
         result = await app.tools.call("register_manual", {"manual_call_template": TEMPLATE}, session)

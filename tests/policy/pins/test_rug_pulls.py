@@ -18,7 +18,7 @@ import pytest
 
 from fixtures.direct import TESTS
 from fixtures.paused import pause
-from fixtures.running import answer, running_app, until
+from fixtures.running import answer, running_app, threaded_app, until
 from gatemini.app import App
 from gatemini.errors import ResourceNotFound
 from gatemini.policy.audit.files import audit_files
@@ -91,7 +91,7 @@ class Server:
 @asynccontextmanager
 async def gateway(server: Server, pins: str, **policy: Any) -> AsyncIterator[App]:
     top = {"policy": {"pins": pins, **policy}, "health": {"max_restarts": 100, "backoff_initial": "10ms"}}
-    async with running_app(server.folder, server.backends, **top) as app:
+    async with threaded_app(server.folder, server.backends, **top) as app:
         yield app
 
 
@@ -390,7 +390,7 @@ async def test_approving_in_the_lock_file_shows_the_tool_again(server: Server) -
 
 async def test_changes_and_refusals_are_in_the_audit_log(server: Server) -> None:
     top: dict[str, Any] = {"policy": {"pins": "enforce"}, "audit": {"path": "audit"}}
-    async with running_app(server.folder, server.backends, **top) as app:
+    async with threaded_app(server.folder, server.backends, **top) as app:
         flipped_hint(server.said)
         server.write()
         await until(lambda: bool(withheld(app)))
@@ -408,7 +408,7 @@ async def test_a_registered_server_is_pinned_by_its_first_listing(tmp_path: Path
         "policy": {"pins": "enforce"},
         "registration": {"stdio": "allow", "allow_commands": ["*"]},
     }
-    async with running_app(tmp_path, {}, **top) as app:
+    async with threaded_app(tmp_path, {}, **top) as app:
         session = app.new_session()
 
         async def said(name: str, arguments: dict[str, Any]) -> str:

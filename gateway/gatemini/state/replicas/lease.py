@@ -26,8 +26,10 @@ MARGIN_SECONDS = 3.0
 RENEW_SECONDS = 2.0
 RELEASE_SECONDS = 2.0
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A clock that also runs while the machine sleeps; on Linux the monotonic one does not."""
+
+def _now() -> float:
+    """Return seconds of a clock that also runs while the machine sleeps, which on Linux the monotonic one does not."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class Lease:
@@ -40,7 +42,7 @@ class Lease:
     @property
     def seconds_left(self) -> float:
         """How long the owner may still act; not above 0 once it may not."""
-        return self._until - time.clock_gettime(_CLOCK)
+        return self._until - _now()
 
     @property
     def held(self) -> bool:
@@ -48,7 +50,7 @@ class Lease:
 
     async def take(self) -> bool:
         """Acquire or renew the lease; False while another owner has it. Raises StateUnavailable."""
-        asked = time.clock_gettime(_CLOCK)
+        asked = _now()
         if not await self._store.lease(self._key, self.owner, LEASE_SECONDS):
             self._until = -math.inf
             return False
