@@ -1,11 +1,14 @@
 # Two targets matter to a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
 .PHONY: demo test test-all setup setup-dev lint types tests tests-long tests-load docs bench soak versions lock clean
 
+# A half-made .venv is made again.
+.DELETE_ON_ERROR:
 VENV := .venv
 PY := $(VENV)/bin/python
+# Debian's Python has no `ensurepip` without the package python3-venv.
+NEW_ENOUGH := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 # The first interpreter on the path that is new enough; override with `make PYTHON=/path/to/python`.
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
-	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p $(NEW_ENOUGH) && { echo $$p; break; }; done)
 PIP := $(PY) -m pip --disable-pip-version-check --no-input --quiet
 
 demo: setup
@@ -19,8 +22,10 @@ setup: $(VENV)/.run
 setup-dev: $(VENV)/.dev
 
 $(PY):
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer was not found. Install it, or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@test -n "$(PYTHON)" && "$(PYTHON)" $(NEW_ENOUGH) || { \
+		echo "$(or $(PYTHON),no python3 on the path) is not Python 3.11 or newer with venv and pip." >&2; \
+		echo "Install it (Debian, Ubuntu: python3-venv), or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
 
 $(VENV)/.run: $(PY) requirements/run.txt pyproject.toml
 	@echo "installing the locked requirements into $(VENV) (once)"

@@ -115,7 +115,7 @@ class App(Parts):
 
     async def _start(self, group: TaskGroup) -> None:
         """Start the tasks of all parts."""
-        for part in (self.manager, self.parking, self.approvals):
+        for part in (self.peers, self.manager, self.parking, self.approvals):
             await group.start(part.run)
         await self.pinning.read(self.loaded)
         self.set_composite_tools(self.loaded.config.composite_tools, self.loaded.faulty)

@@ -38,6 +38,7 @@ from gatemini.protocol.registration.registering import Registration
 from gatemini.protocol.sessions.open_sessions import OpenSessions
 from gatemini.protocol.tools import MetaTools
 from gatemini.registry import Registry
+from gatemini.state.replicas.peers import Peers, new_replica
 from gatemini.state.store import StateStore
 from gatemini.tracker import Tracker
 from gatemini.upkeep.changes import Changes
@@ -67,6 +68,7 @@ class Parts:
         config, self.loaded = loaded.config, loaded
         self.awaited, self.cache, self.state = awaited, cache, state
         self.changes = Changes()
+        self.peers = Peers(state, new_replica())
         self.tracker = Tracker(on_call=functools.partial(self.changes.tell, "calls"))
         self.tracker.load_usage(cache.usage)
         self.registry = Registry()
@@ -89,6 +91,7 @@ class Parts:
             record_dir=cache.path.parent / "children",
             own_session=own_session,
             logins=Logins(redactor.replace, state),
+            peers=self.peers,
         )
         self.sandbox, self.warmed = new_sandbox(config.sandbox), anyio.Event()
         self.began = config
@@ -96,7 +99,7 @@ class Parts:
             self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
         )
         self.journals = JournalBook()
-        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.value, state)
+        self.parking, self.approvals = Parking(loaded.state_keys), Approvals(redactor.arguments, state)
         self.sessions = OpenSessions(self._session_ended)
         self._build_services(config, redactor)
 

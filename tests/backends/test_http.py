@@ -881,7 +881,7 @@ sock.bind(("127.0.0.1", 0))
 sock.listen()
 print(sock.getsockname()[1], flush=True)
 app = server.streamable_http_app() if sys.argv[1] == "http" else server.sse_app()
-uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[sock])
+uvicorn.Server(uvicorn.Config(app, ws="none", log_level="error")).run(sockets=[sock])
 """
 
 

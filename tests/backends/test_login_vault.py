@@ -149,9 +149,27 @@ def test_without_locks_the_turn_of_a_process_that_was_killed_ends_by_its_age(
     [claim] = tmp_path.glob(".*.claim")
     assert not FileTurn(tmp_path / ".web.lock").take()
     os.utime(claim, (0, time.time() - vaults.TURN_SECONDS - 1))
-    assert FileTurn(tmp_path / ".web.lock").take()
+    assert FileTurn(tmp_path / ".web.lock").wait()
     left.release()  # it was not killed, but took too long
     assert not FileTurn(tmp_path / ".web.lock").take()
+
+
+def test_of_two_processes_that_find_the_same_stale_turn_one_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vaults, "fcntl", None)
+    assert FileTurn(tmp_path / ".web.lock").take()
+    [claim] = tmp_path.glob(".*.claim")
+    turns = [FileTurn(tmp_path / ".web.lock") for _ in range(2)]
+    taken = []
+    for turn in turns:
+        os.utime(claim, (0, time.time() - vaults.TURN_SECONDS - 1))  # as it was when both looked
+        taken.append(turn.take())
+    taken += [turn.take() for turn in turns]
+    assert taken.count(True) == 1
+    for turn in turns:
+        turn.release()
+    assert not claim.exists()
 
 
 async def test_a_sealed_file_in_the_place_of_another_one_does_not_count(

@@ -13,8 +13,9 @@ import pytest
 from fixtures.audit import ALLOWED, call_facts, one_call, open_audit, written_log
 from fixtures.command_line import Run
 from fixtures.direct import write_config
+from gatemini.policy.audit.anchors import anchor_line
 from gatemini.policy.audit.files import audit_files
-from gatemini.policy.audit.record import GENESIS, digest, line_of, members
+from gatemini.policy.audit.record import GENESIS, Head, digest, line_of, members
 
 
 @pytest.fixture
@@ -172,6 +173,13 @@ def test_what_a_terminal_would_obey_or_hide_is_escaped(run: Run, tmp_path: Path,
 def test_json_that_is_escaped_for_a_terminal_is_the_same_json(run: Run, tmp_path: Path) -> None:
     records = run("audit", "show", str(hostile_log(tmp_path / "audit")), "--json").json["records"]
     assert records[1]["tool"] == HOSTILE
+
+
+def test_anchors_of_another_log_name_files_that_are_missing(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(anchor_line(Head("another", 7, "h" * 64)))
+    told = run("audit", "verify", str(folder), "--anchors", str(tmp_path / "other"))
+    assert told.code == 1
+    assert "record 7 of instance another is known from outside its files, they are missing" in told.out
 
 
 def test_a_line_that_is_no_anchor_is_a_finding_and_the_others_still_count(run: Run, folder: Path) -> None:

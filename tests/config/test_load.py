@@ -582,3 +582,24 @@ def test_a_value_of_the_session_elsewhere_or_in_a_shared_backend_is_an_error(loa
         for_session(loaded.config.backends["d"], SessionValues("/one"))
     made = for_session(loaded.config.backends["d"], SessionValues("/one", {"TOKEN": "t"}))
     assert made.env == {"KEY": "t", "DOLLAR": "${session.cwd}"}
+
+
+SINGLETON = """\
+daemon: { session_env: [TOKEN] }
+backends:
+  a: { command: srv, instance_mode: singleton }
+  b: { command: srv, instance_mode: singleton, pool: { min_idle: 2 } }
+  c: { url: "https://x/mcp", instance_mode: singleton }
+  d: { command: srv, args: ["${TOKEN}"], instance_mode: singleton }
+"""
+
+
+def test_keys_that_do_not_go_with_a_singleton_are_named(load: Load) -> None:
+    loaded = load(SINGLETON, {"TOKEN": "t"})
+    assert loaded.config.backends.keys() == {"a", "b", "c"}
+    found = {problem.text().partition("backends.")[2] for problem in loaded.problems}
+    assert {each for each in found if "singleton" in each} == {
+        "b.pool: has no effect with instance_mode singleton: it is for dedicated",
+        "c.instance_mode: singleton has no effect on streamable-http: no process is kept",
+        "d.instance_mode: found singleton, but args has ${TOKEN}, which differs between sessions (allowed: dedicated)",
+    }

@@ -79,3 +79,19 @@ def test_the_saving_is_counted_from_the_messages_of_this_session(demo: str) -> N
 
 def test_a_users_own_backends_stay_out_of_the_demo(demo: str) -> None:
     assert "no-such-program" not in demo
+
+
+def test_a_reader_that_leaves_early_sees_no_traceback() -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-P", "-m", "gatemini", "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert demo.stdout is not None
+    assert demo.stderr is not None
+    assert "gatemini demo" in demo.stdout.readline()
+    demo.stdout.close()
+    assert demo.stderr.read() == ""
+    assert demo.wait(SECONDS) == 0
+    demo.stderr.close()

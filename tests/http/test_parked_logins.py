@@ -8,12 +8,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from starlette.types import Message
 
 from fixtures.daemons import LEDGER
-from fixtures.http_gateway import Served, messages, result, served, text, until
+from fixtures.http_gateway import BOTH, Served, messages, result, served, text, until
 from fixtures.running import DEMO
+from gatemini.http.auth.login import TokenFacts
 from gatemini.http.auth.tokens import TokenEntry, create, revoke
+from gatemini.http.replicas.relay import Forwarded
+from gatemini.policy.principal import Principal
 
 pytestmark = pytest.mark.anyio
 
@@ -117,3 +122,27 @@ async def test_a_registration_is_refused_that_the_grant_leaves_out_once_the_user
         said = await call(gateway, narrow, "register_manual", arguments, **answer)
         assert "the client's grant has no backend 'mine'" in text(result(said))
         assert "mine" not in gateway.server.app.manager.names()
+
+
+async def test_a_forwarded_request_is_refused_by_a_replica_that_knows_its_token_as_revoked(
+    tmp_path: Path,
+) -> None:
+    """The replica that has forwarded it may not know yet."""
+    (headers, kept), (_, ended) = login(tmp_path), login(tmp_path)
+    revoke(tmp_path / "tokens.yaml", ended.id)
+    who = Principal(json.dumps(["gatemini", "ci", "ci"]), "ci", transport="http")
+    over = TokenFacts(kept.id, expires=1.0)
+    statuses: list[int] = []
+
+    async def send(part: Message) -> None:
+        statuses.extend([part["status"]] if part["type"] == "http.response.start" else [])
+
+    async with served(tmp_path, backends(tmp_path), http=HTTP) as gateway:
+        await call(gateway, headers, "list_tools", {})
+        for token in (TokenFacts(kept.id), TokenFacts(ended.id), over, TokenFacts("0123456789ab")):
+            message, own = gateway.modern("tools/list")
+            fields = {**own, "accept": BOTH, "content-type": "application/json"}
+            raw = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
+            request = Forwarded(who, "POST", raw, json.dumps(message).encode(), True, token)
+            await gateway.server.endpoint.serve_forwarded(request, anyio.sleep_forever, send)
+    assert statuses == [200, 401, 401, 200]

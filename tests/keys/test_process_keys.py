@@ -244,7 +244,7 @@ async def pid_of(app: App, session: Any) -> str:
 
 @pytest.mark.proves("backends.*.instance_mode", "backends.*.pool.min_idle")
 async def test_sessions_share_or_own_processes_by_instance_mode(tmp_path: Path) -> None:
-    for mode, processes in (("shared", 1), ("dedicated", 2)):
+    for mode, processes in (("shared", 1), ("dedicated", 2), ("singleton", 1)):
         async with changed_app(tmp_path, "backends.*.instance_mode", mode, odd()) as app:
             assert len({await pid_of(app, app.new_session()) for _ in range(2)}) == processes
     base = odd(instance_mode="dedicated")

@@ -209,6 +209,8 @@ ARGUMENTS = [
     "return await mail.pay({ amount: [50, 1000] });",
     "return await mail.pay({ amount: NaN });",
     "return await mail.pay({ amount: null });",
+    '{"tool": "mail.pay", "arguments": {"amount": -1e999}}',
+    "return await mail.pay('{\"amount\": -1e999}');",
     "return await mail.pay({});",
     "await mail.read({ path: 'a/secret/b' })",
     "await mail.read({ path: ['a', ['secret']] })",

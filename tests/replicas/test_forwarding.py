@@ -12,10 +12,10 @@ from starlette.types import Message, Receive, Send
 
 from gatemini.errors import StateUnavailable
 from gatemini.http.replicas import relay
-from gatemini.http.replicas.peers import Peers
 from gatemini.http.replicas.relay import Forwarded, OwnerLost, Piece, Relay
 from gatemini.policy.principal import local
 from gatemini.state.memory import MemoryStore
+from gatemini.state.replicas.peers import Peers
 
 pytestmark = pytest.mark.anyio
 REQUEST = Forwarded(local("http"), "POST", [], b"{}")
@@ -25,6 +25,7 @@ HEAD = {"type": "http.response.start", "status": 200, "headers": []}
 class Store(MemoryStore):
     """A store that can be made unreachable."""
 
+    shared = True
     down = False
 
     async def get(self, *keys: str) -> list[bytes | None]:

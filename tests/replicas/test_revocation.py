@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from pathlib import Path
 
@@ -9,9 +11,11 @@ import anyio
 import httpx2
 import pytest
 
-from fixtures.http_gateway import result
+from fixtures.http_gateway import result, text
 from fixtures.replicas import Cluster, cluster
 from gatemini.http.auth import tokens
+from replicas.conftest import ASKING
+from replicas.test_parked import QUESTION, answered, asked
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 SECONDS = 1.0
@@ -36,6 +40,45 @@ async def test_a_revoked_token_counts_at_no_replica_within_a_second_and_its_stre
                 message, headers = gateway.modern("tools/list")
                 assert result(await gateway.post(message, headers={**headers, **login(bob)}))["tools"]
     assert min(took) <= SECONDS, took
+
+
+IN_THE_BACKGROUND = f"""await ask.ask({json.dumps(QUESTION)});
+const again = ask.ask({json.dumps(QUESTION)});
+let failed = "";
+while (!failed) {{
+  await sleep(20);
+  try {{ await ledger.write({{ key: "x" }}); }} catch (e) {{ failed = e.message; }}
+}}
+await again;
+return failed;"""
+
+
+async def test_a_chain_parked_again_through_another_replica_makes_no_call_for_a_revoked_token(
+    tmp_path: Path,
+) -> None:
+    """The replica of the chain never had the token: the other one has forwarded it."""
+    file = tmp_path / "tokens.yaml"
+    (first_token, _), (token, entry), (last_token, _) = (
+        tokens.create(file, "ada", (), None, None) for _ in range(3)
+    )
+    auth = {"auth": {"tokens": {"file": "tokens.yaml"}}}
+    asking = {"ask": {"command": sys.executable, "args": ["-P", ASKING]}}
+    with cluster(tmp_path, backends=asking, http=auth, token=first_token, files=[file]) as two:
+        async with two.at(0) as owner, two.at(1) as other:
+            message, headers = asked(owner, IN_THE_BACKGROUND)
+            parked = result(await owner.post(message, headers={**headers, **login(first_token)}))
+            again = answered(message, parked)
+            parked = result(await other.post(again, headers={**headers, **login(token)}))
+            assert parked["resultType"] == "input_required"
+            tokens.revoke(two.replicas[1].folder / "tokens.yaml", entry.id)
+            with anyio.fail_after(60):
+                before = -1
+                while before != (before := len(two.writes())):  # noqa: ASYNC110 - there is no event
+                    await anyio.sleep(1)
+            refused = await other.post(answered(again, parked), headers={**headers, **login(token)})
+            assert refused.status_code == 401
+            last = await other.post(answered(again, parked), headers={**headers, **login(last_token)})
+            assert "is denied by the client's login: it has ended" in text(result(last))
 
 
 async def seconds_to_revoke(two: Cluster, token: str, ident: str) -> float:

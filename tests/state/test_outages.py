@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from fixtures.redis_server import RedisServer, redis_server
+from fixtures.redis_server import KEY, RedisServer, redis_running, redis_server
 from fixtures.running import until
 from gatemini.errors import StateUnavailable
+from gatemini.state import redis_commands
+from gatemini.state.redis import RedisStore
 from gatemini.state.redis_commands import OPERATION_SECONDS, Commands
 
 __all__ = ["redis_server"]
@@ -172,9 +177,71 @@ async def test_an_answer_without_a_command_ends_the_connection_and_not_the_gatew
         def make_connection(self) -> Odd:
             return Odd()
 
-    commands = Commands(Pool())  # type: ignore[arg-type]
+    commands = Commands(Pool(), anyio.lowlevel.checkpoint)  # type: ignore[arg-type]
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(commands.run)
         assert await commands.call("GET", "x") == "sent"
         tasks.cancel_scope.cancel()
     assert len(connections) == 2
+
+
+@contextmanager
+def one_address(first: RedisServer, second: RedisServer) -> Iterator[tuple[str, Callable[[], None]]]:
+    """(an address that leads to the first server, what a failover to the second does); it ends no connection."""
+    with tempfile.TemporaryDirectory(prefix="redis") as folder:
+        address = Path(folder) / "sock"
+        address.symlink_to(first.socket)
+
+        def fail_over() -> None:
+            (Path(folder) / "new").symlink_to(second.socket)
+            (Path(folder) / "new").replace(address)
+            assert first.cli("REPLICAOF", "127.0.0.1", "1") == b"+OK\r\n"
+
+        yield f"redis+unix://{address}", fail_over
+
+
+@pytest.mark.parametrize("operation", ["put", "lease", "send"])
+async def test_a_server_that_becomes_a_replica_is_left_for_the_one_at_its_address(
+    operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the first operation is: a command, a script, or one that is not sent twice."""
+    monkeypatch.setattr(redis_commands, "SETTLED_SECONDS", 0.0)
+    with redis_running() as first, redis_running() as second, one_address(first, second) as (url, fail_over):
+        async with RedisStore(url, "gatemini:", [KEY]).opened() as store, store.listen("news") as news:
+            await store.put("session:x", b"1", 600)
+            reader = store.read("to:x")
+            await store.send("to:x", b"before", 600)
+            assert await anext(reader) == b"before"
+            await anyio.to_thread.run_sync(fail_over)
+            use: dict[str, Callable[[], Awaitable[object]]] = {
+                "put": partial(store.put, "session:x", b"2", 600),
+                "lease": partial(store.lease, "lease:x", "a", 600),
+                "send": partial(store.send, "to:x", b"after", 600),
+            }
+            await use[operation]()
+            assert second.cli("DBSIZE") == b":1\r\n"
+            await store.send("to:x", b"last", 600)
+            with anyio.fail_after(60):
+                assert await anext(reader) in (b"after", b"last")
+                while True:  # the subscription is made anew, too
+                    await store.publish("news", b"1")
+                    with anyio.move_on_after(0.1):
+                        assert await anext(aiter(news)) == ("news", b"1")
+                        break
+            await reader.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_server_that_stays_a_replica_refuses_at_once_and_serves_again_as_a_primary(
+    redis_server: RedisServer,
+) -> None:
+    async with redis_server.store().opened() as store:
+        await store.put("session:x", b"1", 600)
+        await anyio.to_thread.run_sync(redis_server.cli, "REPLICAOF", "127.0.0.1", "1")
+        with (
+            anyio.fail_after(OPERATION_SECONDS - 0.5),
+            pytest.raises(StateUnavailable, match="read only replica"),
+        ):
+            await store.put("session:x", b"2", 600)
+        await anyio.to_thread.run_sync(redis_server.cli, "REPLICAOF", "NO", "ONE")
+        await store.put("session:x", b"3", 600)
+        assert await store.get("session:x") == [b"3"]

@@ -10,6 +10,7 @@ import pytest
 
 from fixtures.redis_server import RedisServer, redis_running
 from gatemini.state.memory import MemoryStore
+from gatemini.state.redis import TRIMMED_MESSAGES
 from gatemini.state.store import StateStore
 
 pytestmark = pytest.mark.anyio
@@ -160,7 +161,9 @@ async def test_a_lease_has_one_owner_until_it_ends_or_is_given_up(stores: Pair) 
     assert not await stores.b.lease("lease:x", "b", 60)
     await stores.b.release("lease:x", "b")
     assert await stores.a.lease("lease:x", "a", 60)
+    assert await stores.b.leased_by("lease:x") == "a"
     await stores.a.release("lease:x", "a")
+    assert await stores.b.leased_by("lease:x") is None
     assert await stores.b.lease("lease:x", "b", 0.05)
     with anyio.fail_after(60):
         while not await stores.a.lease("lease:x", "a", 60):  # noqa: ASYNC110 - there is no event
@@ -207,6 +210,19 @@ async def test_a_stream_keeps_its_messages_for_a_later_reader_and_goes_on(stores
         tasks.start_soon(stores.a.send, "parked:x", b"3", 60)
         assert await received(reader) == b"3"
     await reader.aclose()  # type: ignore[attr-defined]
+
+
+async def test_what_the_reader_of_a_stream_has_had_does_not_stay_on_the_server(server: RedisServer) -> None:
+    async with server.store("trimmed:").opened() as store:
+        for number in range(TRIMMED_MESSAGES + 2):
+            await store.send("to:x", str(number).encode(), 60)
+        reader = store.read("to:x")
+        for number in range(TRIMMED_MESSAGES + 2):
+            assert await received(reader) == str(number).encode()
+        await store.send("to:x", b"last", 60)
+        assert await received(reader) == b"last"
+        assert server.cli("XLEN", "trimmed:to:x").strip() in (b":1", b":2")
+        await reader.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_reader_waits_for_a_stream_that_does_not_exist_yet(stores: Pair) -> None:

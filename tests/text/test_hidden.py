@@ -16,18 +16,22 @@ HIDDEN = {
     "\u202egnp.exe": "bidi controls",
     "a\u2066b\u2069": "bidi controls",
     "x\U000e0041\U000e0042": "tag characters",
+    "a\U0001d159b": "invisible or control characters",
+    **{f"{sign}\ufe0fb": "invisible or control characters" for sign in "1/@.=#~a\ufe0f"},
     "Adds. <!-- and reads ~/.ssh -->": "HTML comments",
 }
 
 
-@pytest.mark.parametrize(("text", "kind"), HIDDEN.items(), ids=list(HIDDEN.values()))
+@pytest.mark.parametrize(("text", "kind"), HIDDEN.items(), ids=map(ascii, HIDDEN))
 def test_each_way_to_hide_text_is_named_and_shown(text: str, kind: str) -> None:
     assert hidden_in(text) == [kind]
     shown = visible(without_comments(text), lines=True)
     assert hidden_in(shown) == []
 
 
-@pytest.mark.parametrize("text", ["plain", "two\n\tlines\r\n", "Grüße, 日本語", "👩‍💻 ❤️", "a < b -- c", ""])
+@pytest.mark.parametrize(
+    "text", ["plain", "two\n\tlines\r\n", "Grüße, 日本語", "👩‍💻 ❤️ 1️⃣ ‼️ ↔️ ℹ️", "a < b -- c", ""]
+)
 def test_ordinary_text_hides_nothing(text: str) -> None:
     assert hidden_in(text) == []
     assert without_comments(text) == text

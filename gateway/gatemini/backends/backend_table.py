@@ -15,6 +15,7 @@ from gatemini.backends.oauth.logins import Logins
 from gatemini.backends.snapshot import measure_memory, status_of
 from gatemini.backends.status import BackendStatus, State
 from gatemini.config.model.schema import BackendConfig, HealthConfig
+from gatemini.errors import BackendError, BackendStarting
 
 NO_SESSION = ""
 """The owner of a registered backend whose session has ended: it is being stopped."""
@@ -114,6 +115,12 @@ class BackendTable:
     def _running(self) -> list[Backend]:
         """All backends and all instances of dedicated ones."""
         return [*self._backends.values(), *(b for i in self._instances.values() for b in i.instances)]
+
+    def _raise_what_waits(self, name: str, error: BackendError) -> None:
+        """Raise what is missing, where a backend did not start because its configuration is incomplete."""
+        if isinstance(error, BackendStarting) and name in self._waits:
+            text = f"{name} {self._waits[name]}; the time for this call is over"
+            raise BackendStarting(text, hint=error.hint) from error
 
     def _find(self, name: str) -> Backend:
         backend = self._backends.get(name)

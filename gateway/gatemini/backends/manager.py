@@ -25,6 +25,7 @@ from gatemini.backends.dedicated.session_book import SessionBook
 from gatemini.backends.fallback_chain import Admit, Call, Check, call_tool, candidates, fall_back, read
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.oauth.logins import Logins
+from gatemini.backends.singleton.singletons import Singletons
 from gatemini.backends.snapshot import watch_memory
 from gatemini.backends.status import SILENT, Era, Events, State
 from gatemini.backends.transports.http_link import Permitted
@@ -32,10 +33,11 @@ from gatemini.backends.transports.interface import OpenLink
 from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.model.schema import BackendConfig, HealthConfig
 from gatemini.config.session_values import SessionValues, for_session
-from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
+from gatemini.errors import BackendError, BackendNotFound, BackendStopped
 from gatemini.model import CallOutcome, Json, Offer, Tool
 from gatemini.processes.children import Children
 from gatemini.processes.prerequisites import Prerequisites
+from gatemini.state.replicas.peers import Peers, alone
 
 STOP_MARGIN_SECONDS = 15.0
 """The most that stopping all backends may take beyond the longest grace period."""
@@ -67,6 +69,7 @@ class Manager(BackendTable):
         record_dir: Path | None = None,
         own_session: SessionValues | None = None,
         logins: Logins | None = None,
+        peers: Peers | None = None,
     ) -> None:
         super().__init__(health or HealthConfig(), logins)
         self._on_tools = on_tools
@@ -82,6 +85,7 @@ class Manager(BackendTable):
         """Called right before a call of a tool is sent; raises PolicyError for one that is not as it was approved."""
         self._children = Children(record_dir)
         self._prerequisites = Prerequisites(self._children)
+        self.singletons = Singletons(peers or alone(), self._children, self._backends.get)
         self._tasks: anyio.abc.TaskGroup | None = None
 
     # -- start and stop ----------------------------------------------------------------------------
@@ -93,6 +97,7 @@ class Manager(BackendTable):
                 self._tasks = tasks
                 await anyio.to_thread.run_sync(self._children.sweep)
                 tasks.start_soon(watch_memory, self._health.memory_check_interval, self._running)
+                await tasks.start(self.singletons.run)
                 task_status.started()
         finally:
             self._tasks = None
@@ -242,6 +247,7 @@ class Manager(BackendTable):
 
         whole = config.name not in self._waits
         open_link = self.sessions.opener(config, open_link_of) if whole else open_never
+        open_link = open_link if dynamic else self.singletons.opener(config, open_link)
         info, clients, saved = self._client_info, self._clients.of(session, config.name), SavedFacts()
         return Backend(
             config,
@@ -359,12 +365,6 @@ class Manager(BackendTable):
         """Whether a new configuration replaced the backend meanwhile, so that the new one is used."""
         replaced = self._backends.get(used.config.name, used) is not used
         return replaced and (repeatable or not error.sent) and time.monotonic() < end
-
-    def _raise_what_waits(self, name: str, error: BackendError) -> None:
-        """Raise what is missing, where a backend did not start because its configuration is incomplete."""
-        if isinstance(error, BackendStarting) and name in self._waits:
-            text = f"{name} {self._waits[name]}; the time for this call is over"
-            raise BackendStarting(text, hint=error.hint) from error
 
     async def _instance(self, backend: Backend, caller: Caller, deadline: float) -> Backend:
         """The instance that serves the caller's session or principal; another backend serves all."""

@@ -298,7 +298,7 @@ class _Work:
 
     def validate(self, expanded: dict[str, Any]) -> BackendConfig | None:
         try:
-            return BackendConfig.model_validate({**expanded, "name": self.entry.name})
+            config = BackendConfig.model_validate({**expanded, "name": self.entry.name})
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 path, found, allowed, remedy = explain(detail, BackendConfig, self.entry.raw)
@@ -310,6 +310,9 @@ class _Work:
                 if finding not in self.built.problems:
                     self.built.problems.append(finding)
             return None
+        odd = [self.entry.problem((key,), why, severity="warning") for key, why in config.without_effect]
+        self.built.problems += [each for each in odd if each not in self.built.problems]
+        return config
 
     def resolve(self, expanded: dict[str, Any]) -> None:
         """Put secrets in where the file itself has `secretref:`, never where the value of a variable has it."""

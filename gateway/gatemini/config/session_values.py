@@ -57,8 +57,8 @@ def misplaced(named: Iterable[tuple[str, str]], mode: object) -> Iterator[tuple[
     for key, name in sorted(named):
         if key not in PLACES:
             yield (key,), f"${{{name}}} belongs to a session and is not put in here", "args, cwd, env"
-        elif mode == "shared":
-            found = f"found shared, but {key} has ${{{name}}}, which differs between sessions"
+        elif mode in ("shared", "singleton"):
+            found = f"found {mode}, but {key} has ${{{name}}}, which differs between sessions"
             yield ("instance_mode",), found, "dedicated"
 
 

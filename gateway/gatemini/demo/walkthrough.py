@@ -61,11 +61,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="gatemini-demo-") as folder:
         stderr = Path(folder) / "stderr.log"
         failure: BaseException | None = None
+        unread = False
         try:
             anyio.run(_run, console, Path(folder), stderr)
+        except* SystemExit:  # from rich, when the reader of the output (`| head`) has gone
+            unread = True
         except* (DemoFailed, MCPError, TimeoutError) as failures:
             failure = _first(failures)
-        if failure is None:
+        if failure is None or unread:
             return 0
         console.print(f"[red]The demo failed:[/red] {failure}", highlight=False)
         if stderr.exists() and (said := stderr.read_text(errors="replace").strip()):

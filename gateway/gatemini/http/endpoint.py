@@ -95,7 +95,8 @@ class Endpoint:
     async def renew_logins(self) -> None:
         """Ask the issuer again about the tokens of what is open or parked; `end_invalid` ends what it has ended."""
         parked = [stay.login for stay in self._parking.parked() if isinstance(stay.login, Login)]
-        await self._logins.renew([*(each.login for each in self.open), *parked])
+        own = [each.login for each in self.open if each.login.forwarded is None]
+        await self._logins.renew([*own, *parked])
 
     def end_invalid(self) -> None:
         """End requests and streams of logins that do not hold any more: a token was revoked or has expired.
@@ -103,7 +104,8 @@ class Endpoint:
         A parked chain makes no call until its client answers with a login that holds.
         """
         ended: dict[object, Login] = {}
-        for each in [each for each in self.open if not self._logins.holds(each.login)]:
+        own = [each for each in self.open if each.login.forwarded is None]  # others end at their own replicas
+        for each in [each for each in own if not self._logins.holds(each.login)]:
             each.stop(each.login)
             ended[each.login.key] = each.login
         for stay in self._parking.parked():
@@ -122,12 +124,18 @@ class Endpoint:
         """Serve a request that another replica has received. Raises NotInProgress where it continues nothing in progress."""
         scope = internal_scope(request.method, request.headers)
         headers = Headers(scope=scope)
-        login = Login.of_forwarded(request.principal)
+        login = Login.of_forwarded(request.principal, request.token)
         envelope, modern = read_envelope(request.body), self._is_modern(headers)
         call = Call(
             scope, headers, login, request.body, envelope, modern, forwarded=True, begins=request.begins
         )
-        await self._with_refusals(self._serve(call, receive, send), send)
+        await self._with_refusals(self._serve_checked(call, receive, send), send)
+
+    async def _serve_checked(self, call: Call, receive: Receive, send: Send) -> None:
+        """Serve a request unless this replica knows already that its token has ended."""
+        if not self._logins.holds(call.login):
+            raise self._logins.gone(call.scope)
+        await self._serve(call, receive, send)
 
     async def _with_refusals(self, serving: Coroutine[Any, Any, None], send: Send) -> None:
         """Serve a request, and answer it where an exception refuses it."""

@@ -171,6 +171,8 @@ class HttpServer:
             self.endpoint.draining = True
             self.endpoint.stop()
             await self._settled(STOP_SECONDS)  # chains that are cut off leave their journals
+            if not self._now:
+                await self.app.manager.singletons.hand_over()
             self._uvicorn.should_exit = True
             with anyio.move_on_after(2 * STOP_SECONDS):
                 await self._ended.wait()

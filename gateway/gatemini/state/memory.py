@@ -131,6 +131,10 @@ class MemoryStore:
         self._set(key, owner, ttl)
         return True
 
+    async def leased_by(self, key: str) -> str | None:
+        kept = self._find(key)
+        return None if kept is None else str(kept.value)
+
     async def release(self, key: str, owner: str) -> None:
         kept = self._find(key)
         if kept is not None and kept.value == owner:

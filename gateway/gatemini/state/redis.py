@@ -28,6 +28,8 @@ PATIENCE_SECONDS = 1.0
 """How long after the loss of the server operations still wait for it, as while it restarts; later ones fail at once."""
 READERS = 1000
 """Streams that are read at once; each has a connection."""
+TRIMMED_MESSAGES = 100
+"""Messages of a stream that its reader has had before it removes them from the server, all at once."""
 BLOCK_SECONDS = 5.0
 """How long one request for new messages of a stream waits on the server."""
 
@@ -54,7 +56,9 @@ class RedisStore:
         """Since when the server cannot be reached; None while it can be."""
         self._id = secrets.token_hex(8)
         self._waiting = Redis.from_pool(waiting)
-        self._commands = Commands(ConnectionPool.from_url(url, socket_timeout=None, **limits))
+        self._commands = Commands(
+            ConnectionPool.from_url(url, socket_timeout=None, **limits), waiting.disconnect
+        )
         self._prefix, self._sealer = prefix, Sealer(keys)
         self._blobs = Blobs(blobs, self._sealer)
         self._bus = Bus(self._waiting, prefix, self._sealer.unseal, self._reached)
@@ -191,6 +195,10 @@ class RedisStore:
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
         return bool(await self._do(scripts.LEASE, self._prefix + key, _ms(ttl), owner))
 
+    async def leased_by(self, key: str) -> str | None:
+        owner = await self._do("GET", self._prefix + key)
+        return None if owner is None else bytes(owner).decode()
+
     async def release(self, key: str, owner: str) -> None:
         await self._do(scripts.RELEASE, self._prefix + key, owner)
 
@@ -207,7 +215,7 @@ class RedisStore:
         await self._do(scripts.SEND, name, _ms(ttl), STREAM_MESSAGES, sealed, again=False)
 
     async def read(self, stream: str) -> AsyncIterator[bytes]:
-        name, last = self._prefix + stream, b"0"
+        name, last, kept = self._prefix + stream, b"0", 0
         while True:
             try:
                 found: Any = await self._waiting.xread({name: last}, block=int(BLOCK_SECONDS * 1000))
@@ -216,8 +224,13 @@ class RedisStore:
                 continue
             for last, fields in found[0][1] if found else ():  # noqa: B007 - the next request begins after it
                 value = self._sealer.unseal(name, fields[b"m"])
+                kept += 1
                 if value is not None:
                     yield value
+            if kept >= TRIMMED_MESSAGES:
+                with suppress(StateUnavailable):
+                    await self._do("XTRIM", name, "MINID", last)
+                    kept = 0
 
 
 def _ms(seconds: float) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +15,7 @@ import anyio
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import MasterDownError, NoScriptError, ReadOnlyError, RedisError, ResponseError
 
 from gatemini.state.scripts import Script
 
@@ -23,6 +24,12 @@ OPERATION_SECONDS = 2.0
 RECONNECT_SECONDS = 0.05
 """Between a connection that broke and the next attempt."""
 FAILED = (RedisError, OSError, TimeoutError)
+SETTLED_SECONDS = 1.0
+"""A connection that is younger was made to what the address leads to now: its refusals are final."""
+
+
+class Demoted(Disconnected):
+    """The server has become a replica of another one, which may be at its address now, and keeps connections open."""
 
 
 class _Command:
@@ -42,9 +49,12 @@ class _Command:
 class Commands:
     """The connection of one process. `run` opens it, and opens it again when it breaks."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
-        """`pool` knows how to connect; its connections must have no time limit of their own."""
-        self._pool = pool
+    def __init__(self, pool: ConnectionPool, demoted: Callable[[], Awaitable[None]]) -> None:
+        """`pool` knows how to connect; its connections must have no time limit of their own. `demoted` is called when the
+        server has become a replica: other connections to it are of no use either.
+        """
+        self._pool, self._demoted = pool, demoted
+        self._settled_at = 0.0
         self._queue: deque[_Command] = deque()
         self._sent: deque[_Command] = deque()
         """Commands that wait for their answers."""
@@ -93,10 +103,14 @@ class Commands:
                 with anyio.fail_after(OPERATION_SECONDS):
                     await connection.send_command("PING")  # connects; refused while the server loads its data
                     await connection.read_response()
+                self._settled_at = anyio.current_time() + SETTLED_SECONDS
                 with anyio.CancelScope() as self._connected:
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(self._receive, connection)
                         tasks.start_soon(self._send, connection)
+            except* Demoted:
+                with suppress(*FAILED):
+                    await self._demoted()
             except* FAILED:
                 await anyio.sleep(RECONNECT_SECONDS)
             finally:
@@ -126,6 +140,9 @@ class Commands:
                 answer = error
             if not self._sent:  # then no answer could be assigned to its command any more
                 raise Disconnected("the server has answered without a command")
+            if _is_demoted(answer) and anyio.current_time() >= self._settled_at:
+                self._sent[0].again = True  # it was not executed
+                raise Demoted("the server is a replica now") from answer
             command = self._sent.popleft()
             if isinstance(answer, ResponseError):
                 command.fail(answer)
@@ -145,3 +162,10 @@ class Commands:
             self._queued.set()
         else:
             self._queued.clear()
+
+
+def _is_demoted(answer: Any) -> bool:
+    """Whether a server refuses a command because it is a replica; up to 7.0 a script's error begins otherwise."""
+    if isinstance(answer, ReadOnlyError | MasterDownError):
+        return True
+    return isinstance(answer, ResponseError) and "-READONLY " in str(answer)

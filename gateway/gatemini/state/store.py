@@ -84,6 +84,10 @@ class StateStore(Protocol):
         """Acquire a lease, or renew the owner's; False while another owner has it."""
         ...
 
+    async def leased_by(self, key: str) -> str | None:
+        """Return the owner of a lease; None while nobody has it."""
+        ...
+
     async def release(self, key: str, owner: str) -> None:
         """Release a lease, if this owner has it."""
         ...
@@ -97,9 +101,9 @@ class StateStore(Protocol):
         ...
 
     async def send(self, stream: str, message: bytes, ttl: float) -> None:
-        """Add a message to a stream, which keeps it for later readers."""
+        """Add a message to a stream, which keeps it until its reader has had it."""
         ...
 
     def read(self, stream: str) -> AsyncIterator[bytes]:
-        """Yield the messages of a stream, from its first on, and wait for more."""
+        """Yield the messages of a stream, from its first on, and wait for more. A stream has one reader."""
         ...

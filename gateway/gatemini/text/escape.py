@@ -10,10 +10,14 @@ import re
 import unicodedata
 from functools import lru_cache
 
-# Printable by Unicode's categories, yet drawn as nothing: fillers, the combining joiner, variation selectors.
+# Printable by Unicode's categories, yet drawn as nothing: fillers, the combining joiner, variation selectors, a null note.
 _BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
+_KEYCAPS = frozenset("0123456789#*")
+"""Signs that are an emoji with a variation selector and U+20E3 after them."""
+_ALSO_EMOJI = frozenset("‼⁉ℹ↔⤴⤵〰◽◾")
+"""Emoji of which a variation selector chooses the style; all others are of the category So."""
 _SPACES = re.compile(r"\s+")
 
 
@@ -70,9 +74,9 @@ def _is_hidden(char: str) -> bool:
 def _joins_emoji(text: str, index: int) -> bool:
     char, before, after = text[index], text[index - 1 : index], text[index + 1 : index + 2]
     if char in "\ufe0e\ufe0f":
-        return bool(before) and (
-            unicodedata.category(before) in ("So", "Sm", "Po") or before in "0123456789#*"
-        )
+        if before in _KEYCAPS:
+            return after == "\u20e3"
+        return before in _ALSO_EMOJI or bool(before and unicodedata.category(before) == "So")
     if char == "\u200d":
         sign = ("So", "Sk")
         return (

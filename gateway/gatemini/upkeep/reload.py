@@ -13,6 +13,7 @@ from pathlib import Path
 
 import anyio
 from watchfiles import awatch
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from gatemini.config.load import Loaded
 from gatemini.config.model.schema import Config
@@ -126,10 +127,7 @@ def file_state(files: frozenset[Path]) -> FileState:
 async def _one_change(
     folders: set[Path], changed: Callable[[], bool], news: Callable[[], Awaitable[None]]
 ) -> bool:
-    """Wait until one of the files has changed or there is other news; whether there is other news.
-
-    watchfiles waits in a thread that only `stop_event` ends, within some 50 ms; without it, cancelling would take seconds.
-    """
+    """Wait until one of the files has changed or there is other news; whether there is other news."""
     stop = anyio.Event()
     arrived = False
 
@@ -143,6 +141,17 @@ async def _one_change(
 
     async with anyio.create_task_group() as group:
         group.start_soon(wait_for_news)
+        await _change(folders, changed, stop)
+        group.cancel_scope.cancel()
+    return arrived
+
+
+async def _change(folders: set[Path], changed: Callable[[], bool], stop: anyio.Event) -> None:
+    """Wait until one of the files has changed, or `stop` is set.
+
+    watchfiles waits in a thread that only `stop_event` ends, within some 50 ms; without it, cancelling would take seconds.
+    """
+    try:
         async for _ in awatch(
             *folders,
             watch_filter=None,
@@ -153,6 +162,12 @@ async def _one_change(
             yield_on_timeout=True,
         ):
             if changed():
-                break
-        group.cancel_scope.cancel()
-    return arrived
+                return
+    except (
+        OSError,
+        WatchfilesRustInternalError,
+    ) as refusal:  # inotify's limits of the user, a removed folder
+        logger.warning("changes of the configuration are seen only every %d s: %s", LOOK_MS // 1000, refusal)
+        while not (stop.is_set() or changed()):
+            with anyio.move_on_after(LOOK_MS / 1000):
+                await stop.wait()

@@ -10,7 +10,7 @@ from gatemini_sandbox.typescript.nodes import code_end, descendants, last_statem
 from gatemini_sandbox.typescript.parse_deadline import check
 
 # White space and comments, taken whole: possessive, since comments upon comments would else be tried in every split.
-TRIVIA = rb"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+"
+TRIVIA = rb"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/)|(?!))*+\*/|(?!))*+"
 _BETWEEN = re.compile(TRIVIA)
 # What could continue the statement above it, had the type between them not ended that statement.
 _CONTINUING = frozenset(b"([`+-*/,.<>=&|^?%")

@@ -99,7 +99,7 @@ STRETCH = 32 * 1024
 _SEPARATOR = re.compile(b"\xe2\x80[\xa8\xa9]")
 _KEYWORD_ALONE = re.compile(
     rb"\b(?:let|new|export|public|private|protected|readonly|abstract|override|declare)\b"
-    rb"(?=(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?:\n|//|/\*))"
+    rb"(?=(?:[ \t]|/\*(?:[^*\n]|\*(?!/)|(?!))*+\*/|(?!))*+(?:\n|//|/\*))"
 )
 # The grammar wants the brace of a namespace on its line.
 _NEXT_LINE_BRACE = re.compile(rb"\b(?:namespace|module)[ \t]++[\w$.\x80-\xff]++[^\S\n]*+\n\s*+\{")

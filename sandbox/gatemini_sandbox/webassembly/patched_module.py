@@ -48,7 +48,12 @@ OTHER_INSTRUCTIONS = re.compile(
     + _LEB
     + _LEB  # call_indirect, loads and stores
     + rb"|\x43.{4}|\x44.{8}"  # f32.const, f64.const
-    rb"|\xfc(?:[\x00-\x07]|[\x09\x0b\x0d\x0f-\x11]" + _LEB + rb"|[\x08\x0a\x0c\x0e]" + _LEB + _LEB + rb"))*+",
+    rb"|\xfc(?:[\x00-\x07]|[\x09\x0b\x0d\x0f-\x11]"
+    + _LEB
+    + rb"|[\x08\x0a\x0c\x0e]"
+    + _LEB
+    + _LEB
+    + rb")|(?!))*+",
     re.DOTALL,
 )
 """Instructions (without SIMD, threads and exceptions) that neither lower global 0 nor are a table of branches."""

@@ -158,11 +158,14 @@ async def test_the_time_of_the_question_does_not_count(app: App) -> None:
 @pytest.mark.parametrize("before", [0, 60, 65, 70])
 async def test_secrets_are_not_shown_to_the_client(app: App, before: int) -> None:
     """Long lines are wrapped: a secret that two of them share is masked all the same."""
-    app.chain.redactor.add((("TOKEN", "s3cret-value"),))
+    app.chain.redactor.add((("TOKEN", "s3cret-value"), ("PIN", "47110815")))
     person = Person(accept)
     async with client_of(app, elicitation_callback=person) as client:
-        assert not (await run_chain(client, call("a", f"{'x' * before} s3cret-value"))).is_error
-    assert "s3cret-value" not in person.questions[0].message.replace(CONTINUED, "")
+        for value in (f"{'x' * before} s3cret-value", 47110815):
+            assert not (await run_chain(client, call("a", value))).is_error
+    text, number = (each.message.replace(CONTINUED, "") for each in person.questions)
+    assert "s3cret-value" not in text
+    assert 'value: "«secret PIN»"' in number
 
 
 async def test_a_session_grant_is_asked_for_once(app: App) -> None:

@@ -33,6 +33,7 @@ def approval(arguments: dict[str, Any], **more: Any) -> Approval:
         ("\\u202e", '"\\\\u202e"'),
         ("\ud800", '"\\ud800"'),
         ("\U000e0041", '"\\u{e0041}"'),
+        ("12\ufe0f/\ufe0eetc", '"12\\ufe0f/\\ufe0eetc"'),
     ],
 )
 def test_hidden_signs_are_shown_as_escapes(value: str, shown: str) -> None:
@@ -132,11 +133,31 @@ def test_many_spaces_are_counted() -> None:
     assert r'code: "if x:\n    y()"' in text
 
 
-@pytest.mark.parametrize("word", ["p\u0430ypal", "ex\u03bfmple", "\uff47ithub", "\U0001d41aw"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "p\u0430ypal",
+        "ex\u03bfmple",
+        "\uff47ithub",
+        "\U0001d41aw",
+        "paypa\u217c",
+        "\ua4d0ank",
+        "\u2c9erder",
+        "\u210aithub",
+        "\u212aey",
+        "pay\u0585al",
+        "\u0440\u0301aypal",
+    ],
+)
 def test_words_that_mix_alphabets_are_pointed_out(word: str) -> None:
     assert f"  beware: {word} mixes letters" in description(approval({"to": f"a@{word}.com"}))[0]
     assert (
-        "beware" not in description(approval({"to": "Gruß an Jürgen, привет, Τσάι, T\u30b7\u30e3\u30c4"}))[0]
+        "beware"
+        not in description(
+            approval(
+                {"to": "Gruß an Jürgen, привет, Τσάι, T\u30b7\u30e3\u30c4, 3 \xb5m\xb2, 2\xaa, \u02bbokina"}
+            )
+        )[0]
     )
 
 

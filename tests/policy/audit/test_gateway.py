@@ -133,8 +133,16 @@ async def test_registrations_are_recorded_before_and_after_with_names_of_variabl
     assert "very-secret" not in json.dumps(made)
 
 
-async def test_a_large_registration_is_recorded_as_its_size_and_hash(tmp_path: Path) -> None:
-    template = {"name": "n" * 1_000_000, "command": "true", "args": ["y" * 1_000_000]}
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("extra", ["y" * 1_000_000, nested(300), nested(900)], ids=["long", "deep", "deeper"])
+async def test_a_large_registration_is_recorded_as_its_size_and_hash(tmp_path: Path, extra: Any) -> None:
+    template = {"name": "n" * 1_000_000, "command": "true", "args": [extra]}
     async with threaded_app(tmp_path, DEMO, audit={"path": "audit"}, registration={"stdio": "deny"}) as app:
         await app.call_meta_tool("register_manual", {"manual_call_template": template})
     asked, _ = written(tmp_path, "registration")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from gatemini.policy.audit import anchors
 from gatemini.policy.audit.anchors import read_anchors, send_anchor
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.log import AuditLog
-from gatemini.policy.audit.record import Head
+from gatemini.policy.audit.record import GENESIS, Head, line_of
 from gatemini.policy.audit.verify import verify
 from gatemini.policy.canonical import canonical
 from gatemini.policy.decision import Decision
@@ -135,6 +136,22 @@ async def test_secrets_are_gone_before_a_line_is_hashed(tmp_path: Path) -> None:
     assert sound(tmp_path)
 
 
+async def test_a_secret_of_digits_is_gone_where_it_is_passed_as_a_number(tmp_path: Path) -> None:
+    log = open_audit(tmp_path, {"PIN": "004711081", "RATE": "3.14159265"}, arguments="full")
+    given = {"a": 4711081, "list": [4711081.0, {"b": -3.14159265}], "c": 94004711081, "n": 1, "t": True}
+    await one_call(log, call_facts(given))
+    await log.close()
+    _, intent, *_ = all_records(tmp_path)
+    pin, rate = "«secret PIN»", "«secret RATE»"
+    assert intent["arguments"] == {
+        "a": pin,
+        "list": [pin, {"b": f"-{rate}"}],
+        "c": f"94{pin}",
+        "n": 1,
+        "t": True,
+    }
+
+
 async def test_arguments_are_kept_as_configured(tmp_path: Path) -> None:
     for how, kept in (("full", {"a": 1}), ("none", None)):
         folder = tmp_path / how
@@ -165,15 +182,36 @@ async def test_text_that_is_no_unicode_and_huge_numbers_leave_lines_that_program
     assert sound(tmp_path)
 
 
-@pytest.mark.parametrize("how", ["hash", "full"])
-async def test_arguments_of_any_depth_are_recorded(tmp_path: Path, how: str) -> None:
+def nested(levels: int) -> list[object]:
     deep: list[object] = []
-    for _ in range(5000):
+    for _ in range(levels - 1):
         deep = [deep]
-    log = open_audit(tmp_path, {"TOKEN": "tok-12345678"}, arguments=how)
-    await one_call(log, call_facts({"deep": deep, "half": "\ud800"}))
+    return deep
+
+
+@pytest.mark.parametrize("half", ["", "\ud800"])
+@pytest.mark.parametrize("secrets", [{}, {"TOKEN": "tok-12345678"}])
+@pytest.mark.parametrize("levels", [253, 254, 900, 5000])
+async def test_arguments_of_any_depth_are_recorded_in_lines_that_can_be_read(
+    tmp_path: Path, levels: int, secrets: dict[str, str], half: str
+) -> None:
+    log = open_audit(tmp_path, secrets, arguments="full")
+    await one_call(log, call_facts(given := {"deep": nested(levels), "half": half}))
     await log.close()
-    assert all_records(tmp_path)[1]["arguments"].startswith("hmac-sha256:")
+    kept = all_records(tmp_path)[1]["arguments"]
+    assert kept["deep"] == given["deep"] if levels == 253 else kept.startswith("hmac-sha256:")
+    assert sound(tmp_path)
+
+
+def test_a_foreign_line_that_nests_too_deeply_stops_neither_a_start_nor_a_reader(tmp_path: Path) -> None:
+    (folder := tmp_path / "audit").mkdir()
+    for levels in (255, 900, 100_000):
+        deep = b'"kind":"start","instance":"x","deep":' + b"[" * levels + b"]" * levels
+        (folder / f"{levels}.jsonl").write_bytes(line_of(1, deep, GENESIS))
+    open_audit(tmp_path).start()
+    report = verify(audit_files(folder))
+    assert [finding.what for finding in report.findings] == ["not a record"] * 3
+    assert [record["kind"] for record in all_records(tmp_path)] == ["start"]
 
 
 def test_a_value_that_orjson_refuses_has_the_text_that_others_of_its_kind_have() -> None:
@@ -472,6 +510,20 @@ async def test_a_server_for_anchors_that_never_ends_its_answer_does_not_hold_the
         with anyio.fail_after(60):
             assert await send_anchor(config, Head("i", 1, "h")) == ["127.0.0.1 took more than 0.3 s"]
         tasks.cancel_scope.cancel()
+
+
+async def test_one_gateway_at_a_time_writes_to_a_file_of_anchors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one that a full disk stops within a line would cut off what another has written meanwhile."""
+    monkeypatch.setattr(anchors, "ANCHOR_SECONDS", 0.3)
+    config, head = AnchorConfig(file=tmp_path / "anchors"), Head("i", 1, "h" * 64)
+    with (tmp_path / "anchors").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        (failed,) = await send_anchor(config, head)
+    assert failed == f"{config.file}: another process has had its lock for 0.3 s"
+    assert await send_anchor(config, head) == []
+    assert read_anchors(tmp_path / "anchors") == ([head], [])
 
 
 async def test_an_anchor_that_a_full_disk_cuts_leaves_the_earlier_ones_readable(tmp_path: Path) -> None:

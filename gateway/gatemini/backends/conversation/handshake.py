@@ -27,7 +27,7 @@ SAVED_SECONDS = 86_400.0
 _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _META_CLIENT = "io.modelcontextprotocol/clientInfo"
 _META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
-_META_SERVER = "io.modelcontextprotocol/serverInfo"
+META_SERVER = "io.modelcontextprotocol/serverInfo"
 
 _UNSUPPORTED_VERSION = -32022
 """Error code for a revision that a server does not speak; the error's data has those that it does."""
@@ -164,7 +164,7 @@ class Handshake:
         versions = result.get("supportedVersions")
         if not isinstance(versions, list) or MODERN_VERSION not in versions:
             raise BackendProtocol(f"{self._name} does not speak {MODERN_VERSION}", sent=True)
-        info = as_object(result.get("_meta")).get(_META_SERVER)
+        info = as_object(result.get("_meta")).get(META_SERVER)
         facts = _facts("modern", MODERN_VERSION, info, result)
         self._saved.keep(facts, result.get("ttlMs"))
         return facts

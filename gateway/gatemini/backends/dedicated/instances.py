@@ -151,7 +151,7 @@ def kind_of(config: BackendConfig) -> type[Instances] | None:
     """The instances that a backend has besides itself; None where it serves all alone."""
     if config.is_per_user:
         return UserInstances
-    if config.instance_mode == "shared":
+    if config.instance_mode != "dedicated":
         return None
     if config.transport not in ("stdio", "cli-adapter"):
         logger.warning("%s: instance_mode dedicated has no effect on %s", config.name, config.transport)

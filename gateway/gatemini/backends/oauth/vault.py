@@ -233,8 +233,9 @@ class FileTurn:
         """Take the turn by making the second file; False while another process has it."""
         with suppress(FileNotFoundError):
             if time.time() - self._claim.stat().st_mtime < TURN_SECONDS:
-                return False
-            self._claim.unlink()  # left behind by a process that was killed
+                return self._claimed and self._claim.read_bytes() == self._token
+            self._replace_claim()  # left behind by a process that was killed
+            return False
         try:
             claim = os.open(self._claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -245,6 +246,16 @@ class FileTurn:
             os.close(claim)
         self._claimed = True
         return True
+
+    def _replace_claim(self) -> None:
+        """Replace a stale second file. The next try to take the turn sees whether it has this token still.
+
+        Of several processes that find it stale at one moment, the last one to replace it has the turn.
+        """
+        own = self._claim.with_name(f"{self._claim.name}.{self._token.hex()}")
+        own.write_bytes(self._token)
+        os.replace(own, self._claim)
+        self._claimed = True
 
 
 def seal(folder: Path, plain: bytes, name: str) -> bytes:

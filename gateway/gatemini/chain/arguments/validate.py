@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -143,16 +144,36 @@ def _parameter_order(tool: Tool) -> list[str]:
 
 
 def _well_formed(arguments: Json, notes: list[str]) -> Json:
-    """Return the arguments without lone surrogates, which no backend could decode."""
+    """Return the arguments as they can be sent: without lone surrogates, and with null for numbers beyond a double.
+
+    JSON writes null for 1e400, so that rules and persons would decide about another value than the backend gets.
+    """
     try:
-        orjson.dumps(arguments)
-        return arguments
+        count, has_null = 0, b"null" in orjson.dumps(arguments)
     except (orjson.JSONEncodeError, RecursionError):
         text, count = _LONE_SURROGATE.subn("\\1\ufffd", dumps(arguments))
+        has_null = "null" in text
+    if has_null and _nulls_for_infinity(arguments):
+        notes.append("numbers beyond 1.8e308 in the arguments became null")
     if not count:
         return arguments
     notes.append("lone surrogates in the arguments were replaced by U+FFFD")
     return _parsed_object(text) or arguments
+
+
+def _nulls_for_infinity(arguments: Json) -> bool:
+    """Replace numbers beyond a double by None; return whether there was one."""
+    found = False
+    left: list[Any] = [arguments]
+    while left:
+        inside = left.pop()
+        for key, value in inside.items() if isinstance(inside, dict) else enumerate(inside):
+            if isinstance(value, dict | list):
+                left.append(value)
+            elif isinstance(value, float) and not math.isfinite(value):
+                inside[key] = None
+                found = True
+    return found
 
 
 def _with_bigints(

@@ -21,14 +21,16 @@ MAX_NESTING: Final = 200
 """Literals nested deeper than this are left to the sandbox: the reader is recursive."""
 
 _BLANK = r"\t\v\f \u00a0\ufeff\u1680\u2000-\u200a\u202f\u205f\u3000"
-GAP: Final = rf"(?:[{_BLANK}\r\n]++|//[^\r\n\u2028\u2029]*+|/\*(?:[^*\u2028\u2029]|\*(?!/))*+\*/)*+"
-"""Blanks, line ends and comments. U+2028 is in none of them: code with it is for the sandbox."""
-SAME_LINE: Final = rf"(?:[{_BLANK}]++|/\*(?:[^*\r\n\u2028\u2029]|\*(?!/))*+\*/)*+"
+GAP: Final = rf"(?:[{_BLANK}\r\n]++|//[^\r\n\u2028\u2029]*+|/\*(?:[^*\u2028\u2029]|\*(?!/)|(?!))*+\*/|(?!))*+"
+"""Blanks, line ends and comments. U+2028 is in none of them: code with it is for the sandbox.
+
+`(?!)` in a possessive repeat: Python before 3.11.5 would else keep what a failing round has read (tests/text/test_patterns.py)."""
+SAME_LINE: Final = rf"(?:[{_BLANK}]++|/\*(?:[^*\r\n\u2028\u2029]|\*(?!/)|(?!))*+\*/|(?!))*+"
 WORD: Final = r"[A-Za-z_$][\w$]*+"
 STRING: Final = (
     r"(?:\"[^\"\\\r\n]*+(?:\\[^\r\n][^\"\\\r\n]*+)*+\""
     r"|'[^'\\\r\n]*+(?:\\[^\r\n][^'\\\r\n]*+)*+'"
-    r"|`[^`\\$]*+(?:(?:\\[^\r\n]|\$(?!\{))[^`\\$]*+)*+`)"
+    r"|`[^`\\$]*+(?:(?:\\[^\r\n]|\$(?!\{))[^`\\$]*+|(?!))*+`)"
 )
 _GAP = re.compile(GAP)
 _TOKEN = re.compile(

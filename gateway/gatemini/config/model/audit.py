@@ -26,7 +26,7 @@ class AnchorConfig(Strict):
     every: int = Field(default=1000, ge=1)
     """Records between two anchors; the start and the end of the gateway are anchored too."""
     file: HomePath = None
-    """A file to append a line to: on another disk, or of another user."""
+    """A file to append a line to: on another disk, or of another user. Each log needs one of its own."""
     command: tuple[Text, ...] = ()
     """Program and arguments that get the line on their standard input."""
     url: str | None = Field(default=None, pattern=r"^https?://")

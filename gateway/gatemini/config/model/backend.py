@@ -260,8 +260,8 @@ class BackendConfig(Strict):
     """Backends that answer the same bare tool when this one cannot."""
     prerequisite: Prerequisite | None = None
     """A process that must run beside it."""
-    instance_mode: Literal["shared", "dedicated"] = "shared"
-    """One instance for all sessions, or one for each."""
+    instance_mode: Literal["shared", "dedicated", "singleton"] = "shared"
+    """One instance for all sessions, one for each, or one for all replicas on one `state.url`."""
     pool: PoolConfig = PoolConfig()
     """Instances of a dedicated backend."""
     lazy: bool = False
@@ -277,6 +277,20 @@ class BackendConfig(Strict):
     def is_per_user(self) -> bool:
         """Whether each principal has a login of its own."""
         return self.oauth is not None and (self.oauth.per_user or self.oauth.exchange is not None)
+
+    @property
+    def without_effect(self) -> list[tuple[str, str]]:
+        """Keys that do nothing in a `singleton`, each with the reason."""
+        if self.instance_mode != "singleton":
+            return []
+        found = []
+        if self.transport not in ("stdio", "python"):
+            found.append(
+                ("instance_mode", f"singleton has no effect on {self.transport}: no process is kept")
+            )
+        if "pool" in self.model_fields_set:
+            found.append(("pool", "has no effect with instance_mode singleton: it is for dedicated"))
+        return found
 
     @model_validator(mode="before")
     @classmethod

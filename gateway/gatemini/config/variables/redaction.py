@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from gatemini.config.variables.spellings import CUT_MARKS, Spelling, runs_of, spellings
+from gatemini.config.variables.spellings import CUT_MARKS, MIN_REDACTED, Spelling, runs_of, spellings
 
 _SECRET_WORD = re.compile(
     r"(?:^|[_\-.])(?:token|secret|password|passwd|pwd|passphrase|credentials?|auth|authorization|bearer|cookie|"
     r"(?:api|access|private|secret|auth|license|subscription|encryption|signing)[_\-.]?key|apikey|key|pat|dsn)(?:$|[_\-.])",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"[0-9]{1,4000}(?:\.[0-9]{1,400})?")
 _ORDINARY = frozenset(
     ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "SHELL", "TERM", "PWD", "HOSTNAME")
 )
@@ -48,6 +49,8 @@ class Redactor:
         self.secrets: dict[str, str] = {}
         """Values, each with the name that is shown instead."""
         self._spellings: list[Spelling] = []
+        self._numbers: dict[float, str] = {}
+        """Secrets that a number can be, each with its name."""
         self.add(secrets)
 
     def add(self, secrets: Iterable[tuple[str, str]]) -> None:
@@ -57,6 +60,7 @@ class Redactor:
                 self.secrets[str(value)] = name
                 self._spellings += spellings(name, str(value))
         self._spellings.sort(key=lambda spelling: len(spelling.tokens), reverse=True)
+        self._numbers = dict(_numbers(self.secrets))
 
     def replace(self, name: str, values: Iterable[str]) -> None:
         """Know these values under this name, and forget those that were known before: tokens change every few minutes."""
@@ -78,13 +82,13 @@ class Redactor:
         present = [spelling for spelling in self._spellings if spelling.may_be_in(text, runs)]
         if present:
             pattern = "|".join(f"({spelling.pattern})" for spelling in present)
-            text = re.sub(pattern, lambda match: _instead(present[(match.lastindex or 1) - 1]), text)
+            text = re.sub(pattern, lambda match: _instead(present[(match.lastindex or 1) - 1].name), text)
         if any(mark in text for mark in CUT_MARKS):
             for spelling in self._spellings:
-                text = spelling.without_pieces(text, runs, _instead(spelling))
+                text = spelling.without_pieces(text, runs, _instead(spelling.name))
         return text
 
-    def _mapping(self, mapping: Mapping[Any, Any]) -> dict[Any, Any]:
+    def _mapping(self, mapping: Mapping[Any, Any], numbers: bool) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for key, inner in mapping.items():
             shown = first = self.redact(key) if isinstance(key, str) else key
@@ -92,27 +96,54 @@ class Redactor:
             while shown in found:  # two spellings of one secret: neither hides the other's value
                 number += 1
                 shown = f"{first} ({number})"
-            found[shown] = self.value(inner)
+            found[shown] = self.value(inner, numbers=numbers)
         return found
 
-    def value(self, value: Any) -> Any:
-        """The same for everything inside a JSON value or a dataclass, keys included; the value itself is left alone."""
+    def value(self, value: Any, *, numbers: bool = False) -> Any:
+        """The same for everything inside a JSON value or a dataclass, keys included; the value itself is left alone.
+
+        `numbers`: a number that spells a secret becomes a text too. Not for messages, in which numbers must be numbers.
+        """
         if not self.secrets:
             return value
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, Mapping):
-            return self._mapping(value)
+            return self._mapping(value, numbers)
         if isinstance(value, list | tuple):
-            return [self.value(inner) for inner in value]
+            return [self.value(inner, numbers=numbers) for inner in value]
         if is_dataclass(value) and not isinstance(value, type):
-            inner = {part.name: self.value(getattr(value, part.name)) for part in fields(value)}
+            inner = {
+                part.name: self.value(getattr(value, part.name), numbers=numbers) for part in fields(value)
+            }
             return replace(value, **inner)
+        if numbers and self._numbers and isinstance(value, int | float):
+            return self._number(value)
         return value
 
+    def arguments(self, value: Any) -> Any:
+        """The same for arguments of a call, which code may pass a secret of digits as a number."""
+        return self.value(value, numbers=True)
 
-def _instead(spelling: Spelling) -> str:
-    return f"«secret {spelling.name}»"
+    def _number(self, number: float) -> Any:
+        if (name := self._numbers.get(number)) is not None:
+            return _instead(name)
+        text = str(number)
+        shown = self.redact(text)
+        return number if shown == text else shown
+
+
+def _numbers(secrets: Mapping[str, str]) -> Iterator[tuple[float, str]]:
+    """Yield the values of secrets that are numbers of enough digits, with their names."""
+    for value, name in secrets.items():
+        if _NUMBER.fullmatch(value):
+            number = float(value) if "." in value else int(value)
+            if len(str(number)) >= MIN_REDACTED:
+                yield number, name
+
+
+def _instead(name: str) -> str:
+    return f"«secret {name}»"
 
 
 LIBRARIES = (

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import anyio
+import msgspec
 from cachetools import LRUCache
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -63,6 +64,20 @@ class Found:
     """Its claims about the client and the user, for rules of the policy."""
 
 
+class TokenFacts(msgspec.Struct, array_like=True, frozen=True):
+    """What another replica has to know of a token that this one has found valid, to find out when it ends.
+
+    The defaults are those of a request without a login.
+    """
+
+    id: str = ""
+    """In the token file; "" for one of an issuer."""
+    expires: float = NEVER
+    """Seconds since the epoch, with the skew of clocks that is allowed."""
+    introspected: str | None = None
+    """The token itself, where only the issuer knows whether it is still valid."""
+
+
 @dataclass(frozen=True, slots=True)
 class Login:
     """A principal, and the user that the SDK compares; None where there is no authentication."""
@@ -70,12 +85,14 @@ class Login:
     principal: Principal
     user: AuthenticatedUser | None = None
     found: Found | None = None
-    forwarded: bool = False
-    """Whether another replica has checked it, which has the connection and ends the request with the login."""
+    forwarded: TokenFacts | None = None
+    """Set where another replica has checked it, which has the connection and ends the request with the login."""
 
     @property
     def token_id(self) -> str:
         """The id of its token in the token file, "" for one of an issuer."""
+        if self.forwarded is not None:
+            return self.forwarded.id
         return self.found.entry.id if self.found is not None and self.found.entry is not None else ""
 
     @property
@@ -83,10 +100,25 @@ class Login:
         """Equal for logins of the same rights by the same token."""
         return self.principal, self.token_id
 
+    @property
+    def introspected(self) -> str | None:
+        """Its token, where only the issuer knows whether it is still valid."""
+        known = self.forwarded or self.found
+        return None if known is None else known.introspected
+
+    @property
+    def facts(self) -> TokenFacts:
+        """What a replica has to know that this login is forwarded to."""
+        found = self.found
+        if found is None:
+            return self.forwarded or TokenFacts()
+        expires = found.expires + (0 if found.entry is not None else SKEW_SECONDS)
+        return TokenFacts(self.token_id, expires, found.introspected)
+
     @classmethod
-    def of_forwarded(cls, principal: Principal) -> Login:
+    def of_forwarded(cls, principal: Principal, token: TokenFacts) -> Login:
         """Return the login of a request that another replica has forwarded."""
-        return cls(principal, _user(principal), forwarded=True)
+        return cls(principal, _user(principal), forwarded=token)
 
 
 class Logins:
@@ -229,8 +261,7 @@ class Logins:
         """Introspect the tokens of open requests and streams again."""
         config = self._config()
         self._rebuild(config)
-        found = [login.found for login in logins if login.found is not None]
-        tokens = {each.introspected for each in found if each.introspected is not None}
+        tokens = {login.introspected for login in logins if login.introspected is not None}
         self._ended &= tokens
         introspection, limit = self._introspection, anyio.Semaphore(MOST_AT_ONCE)
 
@@ -250,8 +281,8 @@ class Logins:
     def holds(self, login: Login) -> bool:
         """Whether a login is still valid as it was: not revoked, not expired, with the same grant."""
         config, found = self._config(), login.found
-        if login.forwarded:
-            return True
+        if login.forwarded is not None:
+            return self._holds_forwarded(login.forwarded)
         if found is None:
             return not config.has_auth
         self._rebuild(config)
@@ -267,6 +298,12 @@ class Logins:
         return (
             time.time() < found.expires + skew and _login(found, config.grants).principal == login.principal
         )
+
+    def _holds_forwarded(self, token: TokenFacts) -> bool:
+        """Whether this replica knows of nothing that has ended a token; its token file and grants may be older ones."""
+        if token.id in self.revoked() or token.id in self._revoked or token.introspected in self._ended:
+            return False
+        return time.time() < token.expires
 
 
 def _query(scope: Scope) -> list[tuple[str, str]]:

@@ -14,8 +14,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from starlette.types import Message, Receive, Send
 
 from gatemini.errors import StateUnavailable
-from gatemini.http.replicas.peers import PeerMessage, Peers
+from gatemini.http.auth.login import TokenFacts
 from gatemini.policy.principal import Principal
+from gatemini.state.replicas.peers import PeerMessage, Peers
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class Forwarded(msgspec.Struct, array_like=True):
     body: bytes
     begins: bool = False
     """Whether the other replica runs it as a new request; else it only answers what continues a request in progress there."""
+    token: TokenFacts = TokenFacts()
 
 
 class Piece(msgspec.Struct, array_like=True):

@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 
 RETAKE_SECONDS = 0.02
 """Between two looks at whether another replica has replaced the claim of one that is gone."""
-KEPT_HEADERS = frozenset({b"accept", b"content-type", b"last-event-id"})
-"""Forwarded with those of MCP. The token is not: its login was checked already."""
+KEPT_HEADERS = frozenset({b"accept", b"content-type", b"host", b"last-event-id"})
+"""Forwarded with those of MCP."""
 
 
 class Routing:
@@ -120,7 +120,7 @@ def _forwarded(call: Call, *, begins: bool = False) -> Forwarded:
         for name, value in call.scope["headers"]
         if name in KEPT_HEADERS or name.startswith(b"mcp-")
     ]
-    return Forwarded(call.login.principal, call.scope["method"], headers, call.body, begins)
+    return Forwarded(call.login.principal, call.scope["method"], headers, call.body, begins, call.login.facts)
 
 
 def _with_body(receive: Receive, body: bytes) -> Receive:

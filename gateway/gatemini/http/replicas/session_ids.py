@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import hmac
-import secrets
 from collections.abc import Sequence
 from uuid import uuid4
 
 _PURPOSE = b"gatemini-session-id\0"
 _MAC_CHARS = 32
-
-
-def new_replica() -> str:
-    """Return a name for this process among the replicas."""
-    return secrets.token_hex(4)
 
 
 class SessionIds:

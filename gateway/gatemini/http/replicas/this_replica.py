@@ -11,9 +11,8 @@ import anyio.abc
 from gatemini.chain.replay.shared_journals import SessionSharedJournals, SharedJournals
 from gatemini.http.replicas.claims import Claims
 from gatemini.http.replicas.homes import Homes
-from gatemini.http.replicas.peers import Peers
 from gatemini.http.replicas.relay import Relay, Serve
-from gatemini.http.replicas.session_ids import SessionIds, new_replica
+from gatemini.http.replicas.session_ids import SessionIds
 from gatemini.http.replicas.shared_changes import SharedChanges
 from gatemini.http.replicas.shared_console import SharedConsole
 from gatemini.http.replicas.shared_sessions import SharedSessions
@@ -35,9 +34,9 @@ class Replicas:
     """The parts of this replica that communicate with the others over the store."""
 
     def __init__(self, app: App) -> None:
-        self.name = new_replica()
+        self.peers = app.peers
+        self.name = self.peers.replica
         self._app = app
-        self.peers = Peers(app.state, self.name)
         self.claims = Claims(app.state, self.name)
         self._homes = Homes(app.state, self.name, self.peers.alive, app.loaded.config.http.sessions.idle)
         self._journals = SharedJournals(app.state, self.name, self.peers.alive)
@@ -61,7 +60,7 @@ class Replicas:
         Raises StateUnavailable.
         """
         backends = self._app.loaded.config.backends.values()
-        if all(each.instance_mode == "shared" for each in backends):
+        if all(each.instance_mode != "dedicated" for each in backends):
             return None
         home = await self._homes.of(session.session.id)
         return None if home == self.name else home
@@ -69,7 +68,7 @@ class Replicas:
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Receive and apply what other replicas send and publish, until cancelled."""
         async with anyio.create_task_group() as tasks:
-            for part in (self._journals.run, self.relay.run, self.peers.run):
+            for part in (self._journals.run, self.relay.run):
                 await tasks.start(part)
             tasks.start_soon(SharedChanges(self._app.state, self.name, self._app.changes).run)
             tasks.start_soon(self.console.run)

@@ -27,8 +27,11 @@ CONTINUED = "\n    | "
 MIXED_SHOWN = 5
 """Words of several alphabets that are pointed out."""
 _SPACES = re.compile(" {6,}")
-_WORD = re.compile(r"[^\W\d_]+")
-_ALPHABETS = frozenset(("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH", "MATHEMATICAL"))
+_WORD = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f])+")
+"""Letters, with the marks that are drawn over them."""
+_LETTERS = frozenset(("Ll", "Lu", "Lt", "Lo", "Nl"))
+_BESIDE_OTHERS = frozenset(("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"))
+"""Scripts that ordinary words mix with another one, as `T\u30b7\u30e3\u30c4` does."""
 
 
 def description(approval: Approval, *, whole: bool = False) -> tuple[str, bool]:
@@ -120,13 +123,20 @@ def _share(sizes: Sequence[int], most: int) -> int:
 
 
 def _mixed(text: str) -> list[str]:
-    """Return the words that mix letters of alphabets which look alike: one of them may pass for another word."""
+    """Return the words that mix letters of several alphabets: one of them may pass for another word.
+
+    The alphabet of a letter is the first word of its name, so that letters of style (the Roman numeral `\u217c`) count too.
+    """
     found = (word for word in _WORD.findall(text) if not word.isascii())
-    return [word for word in dict.fromkeys(found) if len(_ALPHABETS & set(map(_alphabet, word))) > 1]
+    return [word for word in dict.fromkeys(found) if len(_alphabets(word) - _BESIDE_OTHERS) > 1]
 
 
-def _alphabet(letter: str) -> str:
-    return unicodedata.name(letter, "").partition(" ")[0]
+def _alphabets(word: str) -> set[str]:
+    letters = (letter for letter in set(word) if unicodedata.category(letter) in _LETTERS)
+    # Of Latin-1, `\xaa`, `\xba` and `\xb5` are named otherwise and written in Latin words.
+    return {
+        "LATIN" if letter < "\u0100" else unicodedata.name(letter, "").partition(" ")[0] for letter in letters
+    }
 
 
 def _wrapped(line: str) -> str:

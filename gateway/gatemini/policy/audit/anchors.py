@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,8 +22,14 @@ from gatemini.processes.child_environment import child_environment
 from gatemini.processes.children import Children
 from gatemini.processes.command import OutputTooLarge, describe_exit, run_to_end
 
+try:
+    import fcntl
+except ImportError:  # Windows, where one file of anchors is for one gateway
+    fcntl = None  # type: ignore[assignment]
+
 ANCHOR_SECONDS = 10.0
 """The longest that one command or one address may take."""
+POLL_SECONDS = 0.01
 MAX_OUTPUT_BYTES = 64 << 10
 """A command that prints more is stopped: nothing reads what it prints."""
 
@@ -98,22 +105,42 @@ def _post(url: str, line: bytes) -> None:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Append a whole line or none of it; a part of a line that a crash has left is ended first. Raises OSError."""
-    if _is_torn(path):
-        line = b"\n" + line
+    """Append a whole line or none of it; a part of a line that a crash has left is ended first. Raises OSError.
+
+    The gateways of one log share the file: one at a time may write, so that none cuts back what another has written.
+    """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        size = os.fstat(handle).st_size
+        _lock(handle)
+        if _is_torn(path):
+            line = b"\n" + line
+        size, done = os.fstat(handle).st_size, 0
         try:
-            done = os.write(handle, line)
             while done < len(line):
                 done += os.write(handle, line[done:])
             os.fsync(handle)
         except OSError:
-            os.ftruncate(handle, size)  # a torn line would make the whole file unreadable
+            if os.fstat(handle).st_size == size + done:  # else another has written where there are no locks
+                os.ftruncate(handle, size)  # a torn line would make the whole file unreadable
             raise
     finally:
         os.close(handle)
+
+
+def _lock(handle: int) -> None:
+    """Lock a file until it is closed; blocks. Raises TimeoutError where another process keeps it for `ANCHOR_SECONDS`."""
+    last = time.monotonic() + ANCHOR_SECONDS
+    while fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > last:
+                raise TimeoutError(f"another process has had its lock for {ANCHOR_SECONDS:g} s") from None
+            time.sleep(POLL_SECONDS)
+        except OSError:  # a file system without locks
+            return
+        else:
+            return
 
 
 def _is_torn(path: Path) -> bool:

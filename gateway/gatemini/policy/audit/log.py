@@ -121,7 +121,7 @@ class AuditLog:
 
         `needed`: what follows may not happen unrecorded, so that AuditFailed is raised under `block`.
         """
-        record = self._disk.stamped(kind, **self._redactor.value(fields))
+        record = self._disk.stamped(kind, **self._redactor.arguments(fields))
         if not (needed and self.config.on_failure == "block"):
             self._put_or_keep(record)
             return
@@ -144,7 +144,7 @@ class AuditLog:
         key = read_key(self._key_file) if self.config.arguments != "none" else b""
         self._disk.make_folder()
         self._joins = unjoined_heads(self._disk.folder)
-        self._kept = Kept(self.config.arguments, key, self._redactor.value)
+        self._kept = Kept(self.config.arguments, key, self._redactor.arguments)
         return self._kept
 
     def start(self) -> None:

@@ -56,6 +56,9 @@ class Line(msgspec.Struct):
 MOST_LINE_BYTES = 64 << 20
 """A longer line is no record: whatever wrote it, it is not held in memory whole."""
 
+MOST_DEPTH = 254
+"""Levels of one member of a line, as many as orjson writes; programs that read deeper ones fail."""
+
 _DECODER = msgspec.json.Decoder(Line)
 
 
@@ -67,9 +70,21 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 def read_line(text: bytes) -> Line | None:
     """Decode a line of the log, None if it is no record."""
     try:
-        return _DECODER.decode(text)
+        return None if is_too_deep(text) else _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def is_too_deep(text: bytes) -> bool:
+    """Whether a member of a line nests beyond `MOST_DEPTH`."""
+    if text.count(b"[") + text.count(b"{") <= MOST_DEPTH:
+        return False
+    try:
+        for member in orjson.loads(text).values():
+            orjson.dumps(member)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, AttributeError):
+        return True
+    return False
 
 
 def first_line(path: Path) -> Line | None:
@@ -87,6 +102,7 @@ def json_text(value: Any) -> bytes:
     """Return a JSON text that every program reads: integers beyond 64 bits become texts, lone surrogates the text `\\udc80`.
 
     Most programs refuse a line with either, so that a name with half a character would hide all that comes after it.
+    Raises RecursionError for a value that nests beyond `MOST_DEPTH`.
     """
     try:
         return orjson.dumps(value, option=_FORMAT)
@@ -104,15 +120,17 @@ def digest(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def _readable(value: Any) -> Any:
+def _readable(value: Any, levels: int = MOST_DEPTH) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, Mapping):
-        return {_readable(str(key)): _readable(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_readable(inner) for inner in value]
     if isinstance(value, Head):
-        return _readable(asdict(value))
+        value = asdict(value)
+    if isinstance(value, Mapping | list | tuple):
+        if levels == 0:
+            raise RecursionError(f"the value nests beyond {MOST_DEPTH} levels")
+        if isinstance(value, Mapping):
+            return {_readable(str(key)): _readable(inner, levels - 1) for key, inner in value.items()}
+        return [_readable(inner, levels - 1) for inner in value]
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):

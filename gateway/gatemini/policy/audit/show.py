@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from gatemini.config.model.values.durations import seconds_of
-from gatemini.policy.audit.record import lines_of
+from gatemini.policy.audit.record import is_too_deep, lines_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ def records(files: Iterable[Path], wanted: Filter = Filter()) -> Iterator[dict[s
     for path in files:
         with path.open("rb") as file:
             for line in lines_of(file):
-                if not line.endswith(b"\n"):
-                    continue  # a piece of a line
+                if not line.endswith(b"\n") or is_too_deep(line):
+                    continue  # a piece of a line, or one that no program prints
                 try:
                     record = orjson.loads(line)
                 except ValueError:

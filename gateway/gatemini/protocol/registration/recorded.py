@@ -9,12 +9,13 @@ from typing import Any
 
 from gatemini.errors import GateminiError
 from gatemini.model import Json
+from gatemini.policy.audit.record import is_too_deep
 from gatemini.policy.canonical import canonical
 from gatemini.policy.door import Door
 from gatemini.protocol.sessions.client_session import Session
 
 MOST_BYTES = 64 << 10
-"""A larger template is recorded as its size and hash."""
+"""A larger template is recorded as its size and hash, and so is one that nests too deeply for a record."""
 MOST_NAME = 200
 """Characters of a backend's name that are recorded."""
 _NAMES_ONLY = ("env", "headers")
@@ -55,6 +56,6 @@ def _wanted(arguments: Any) -> Json:
     }
     kept: Json = {**template, **names}
     text = canonical(kept)
-    if len(text) > MOST_BYTES:
+    if len(text) > MOST_BYTES or is_too_deep(b'{"template":%b}' % text):
         kept = {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
     return {"backend": str(template.get("name", ""))[:MOST_NAME], "template": kept}

@@ -42,13 +42,13 @@ _CLOSING = {b"{": b"}", b"(": b")", b"[": b"]", b"${": b"}"}
 _TEMPLATE = b"`"
 _COMMENT = b"/*"
 _TOKEN = re.compile(
-    rb"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
+    rb"//[^\n]*+|/\*(?:[^*]|\*(?!/)|(?!))*+(?:\*/)?"
     rb"|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?"
-    rb"|(?<=[=(,:;!&|?{}\[\n>])[ \t]*+/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*+\])++/"
+    rb"|(?<=[=(,:;!&|?{}\[\n>])[ \t]*+/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*+\]|(?!))++/"
     rb"|[`(){}\[\]]",
     re.DOTALL,
 )
-_TEMPLATE_PART = re.compile(rb"(?:[^`\\$]|\\.|\$(?!\{))*+(`|\$\{)?", re.DOTALL)
+_TEMPLATE_PART = re.compile(rb"(?:[^`\\$]|\\.|\$(?!\{)|(?!))*+(`|\$\{)?", re.DOTALL)
 _WORD = re.compile(rb"[\w$]+|\"[^\"\n]{0,40}\"|'[^'\n]{0,40}'|[^\s\w]")
 _RESERVED = re.compile(r"Identifier expected\. '(\w+)' is a reserved word")
 _FOUND = re.compile(r"found `(?:Identifier|string|number|decimal|float|hex|octal|binary|bigint)`")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable
 
 import anyio
@@ -10,6 +11,7 @@ import anyio.abc
 import msgspec
 
 from gatemini.errors import StateUnavailable
+from gatemini.state.memory import MemoryStore
 from gatemini.state.store import StateStore
 
 logger = logging.getLogger(__name__)
@@ -33,32 +35,46 @@ class PeerMessage(msgspec.Struct, array_like=True):
 _MESSAGE = msgspec.msgpack.Decoder(PeerMessage)
 
 
+def new_replica() -> str:
+    """Return a name for this process among the replicas."""
+    return secrets.token_hex(4)
+
+
 class Peers:
     """The connection of one replica to the others. `handlers`: kind of message → function that takes it."""
 
     def __init__(self, store: StateStore, replica: str) -> None:
         self.replica = replica
         self.handlers: dict[str, Callable[[PeerMessage], None]] = {}
-        self._store = store
+        self.store = store
         self._left = False
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Read the inbox and renew the key of this replica, until cancelled."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._renew_key)
-            task_status.started()
-            async for data in self._store.read(_inbox(self.replica)):
-                try:
-                    message = _MESSAGE.decode(data)
-                    if (handler := self.handlers.get(message.kind)) is not None:
-                        handler(message)
-                except msgspec.MsgspecError as error:  # a replica of another version has sent it
-                    logger.warning("a message of another replica cannot be read: %s", error)
+        """Read the inbox and renew the key of this replica, until cancelled; on a store without other replicas do nothing."""
+        task_status.started()
+        if not self.store.shared:
+            return
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._renew_key)
+                await self._read_inbox()
+        finally:
+            with anyio.move_on_after(RENEW_SECONDS, shield=True):
+                await self.leave()
+
+    async def _read_inbox(self) -> None:
+        async for data in self.store.read(_inbox(self.replica)):
+            try:
+                message = _MESSAGE.decode(data)
+                if (handler := self.handlers.get(message.kind)) is not None:
+                    handler(message)
+            except msgspec.MsgspecError as error:  # a replica of another version has sent it
+                logger.warning("a message of another replica cannot be read: %s", error)
 
     async def _renew_key(self) -> None:
         while not self._left:
             try:
-                await self._store.put(_alive(self.replica), b"1", ALIVE_SECONDS)
+                await self.store.put(_alive(self.replica), b"1", ALIVE_SECONDS)
             except StateUnavailable:
                 logger.debug("the key that shows that this replica is alive cannot be renewed")
             await anyio.sleep(RENEW_SECONDS)
@@ -67,18 +83,23 @@ class Peers:
         """Delete the key of this replica when it ends."""
         self._left = True
         try:
-            await self._store.delete(_alive(self.replica))
+            await self.store.delete(_alive(self.replica))
         except StateUnavailable:
             logger.debug("the key of this replica cannot be deleted and expires by itself")
 
     async def send(self, to: str, kind: str, exchange: str, data: bytes = b"") -> None:
         """Add a message to the inbox of another replica. Raises StateUnavailable."""
         message = msgspec.msgpack.encode(PeerMessage(kind, exchange, self.replica, data))
-        await self._store.send(_inbox(to), message, KEPT_SECONDS)
+        await self.store.send(_inbox(to), message, KEPT_SECONDS)
 
     async def alive(self, replica: str) -> bool:
         """Whether a replica is alive. Raises StateUnavailable."""
-        return replica == self.replica or (await self._store.get(_alive(replica)))[0] is not None
+        return replica == self.replica or (await self.store.get(_alive(replica)))[0] is not None
+
+
+def alone() -> Peers:
+    """Return the connection of a process without other replicas."""
+    return Peers(MemoryStore(), new_replica())
 
 
 def _inbox(replica: str) -> str:
