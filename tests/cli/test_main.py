@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.command_line import Run
+from fixtures.direct import write_config
 from gatemini.cli.main import COMMANDS
 from gatemini.cli.shell import Command, argument, rows, start
 
@@ -239,7 +240,8 @@ def test_an_internal_error_is_one_line_with_its_position(
 def test_names_of_tools_are_not_read_as_markup(run: Run, tmp_path: Path) -> None:
     queries = tmp_path / "queries.json"
     queries.write_text(json.dumps([{"query": "[/x] :smile:", "tools": ["[bold]y"]}]))
-    shown = run("eval", str(queries))
+    config = write_config(tmp_path, {"clock": {"module": "gatemini.demo.clock:server"}})
+    shown = run("eval", str(queries), "-c", str(config))
     assert shown.code == 0
     assert "'[/x] :smile:' wants [bold]y" in shown.out
     assert len([line for line in shown.out.splitlines() if line.startswith("all\t")]) == 1
