@@ -49,7 +49,8 @@ class Connection:
         self._peers, self._replica, self._link, self._find = peers, replica, link, find
         self._give, self._take = anyio.create_memory_object_stream[ToOwner](NO_LIMIT)
         self._open: dict[int, anyio.CancelScope] = {}
-        self._asked: dict[int, anyio.Event] = {}
+        self._questions: dict[int, anyio.Event] = {}
+        """Open questions of the backend, each with what is set once its answer is in `_answers`."""
         self._answers: dict[int, Json] = {}
         self._idents = itertools.count(1)
         self._waiting: deque[FromOwner] = deque()
@@ -70,7 +71,7 @@ class Connection:
             self._more.set()
 
     async def run(self) -> None:
-        """Serve the other replica until its connection has ended, or this one."""
+        """Serve the other replica until it has closed the connection or is gone, or the backend ends."""
         last = FromOwner("ended")
         try:
             async with anyio.create_task_group() as tasks:
@@ -112,9 +113,9 @@ class Connection:
             return True
         method, ident = message.get("method"), message.get("id")
         if method is None:
-            if (asked := self._asked.get(ident)) is not None:
+            if (answered := self._questions.get(ident)) is not None:
                 self._answers[ident] = message
-                asked.set()
+                answered.set()
         elif method == CANCELLED:
             if (scope := self._open.get(as_object(message.get("params")).get("requestId", 0))) is not None:
                 scope.cancel()
@@ -199,14 +200,14 @@ class Connection:
     async def _ask(self, method: str, params: Json) -> Json:
         """Pass a question of the backend to the other replica."""
         ident = next(self._idents)
-        answered = self._asked[ident] = anyio.Event()
+        answered = self._questions[ident] = anyio.Event()
         try:
             question = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
             await self._send(FromOwner("message", message=encode(question)))
             await answered.wait()
             answer = self._answers[ident]
         finally:
-            del self._asked[ident]
+            del self._questions[ident]
             self._answers.pop(ident, None)
         if "error" in answer:
             error = as_object(answer["error"])
@@ -255,10 +256,10 @@ def handshake(facts: ServerFacts, method: str) -> Json:
     modern = facts.era == "modern"
     if modern is not (method == "server/discover"):
         raise RpcError(METHOD_NOT_FOUND, f"the server does not speak the revisions of {method}")
-    said: dict[str, Any] = {"capabilities": facts.capabilities}
+    result: dict[str, Any] = {"capabilities": facts.capabilities}
     if facts.instructions is not None:
-        said["instructions"] = facts.instructions
+        result["instructions"] = facts.instructions
     if modern:
         meta = {} if facts.server_info is None else {META_SERVER: facts.server_info}
-        return {**said, "supportedVersions": [MODERN_VERSION], "_meta": meta}
-    return {**said, "protocolVersion": facts.protocol_version, "serverInfo": facts.server_info or {}}
+        return {**result, "supportedVersions": [MODERN_VERSION], "_meta": meta}
+    return {**result, "protocolVersion": facts.protocol_version, "serverInfo": facts.server_info or {}}

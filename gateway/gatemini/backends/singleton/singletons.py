@@ -1,4 +1,4 @@
-"""The singletons of one replica: run a backend here under its lease, or connect to it at the replica that runs it."""
+"""The singletons of one replica: run a backend under its lease, or connect to it at the replica that runs it."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Singletons:
         self._to_owner(message)
 
     async def _refuse(self, message: PeerMessage, content: ToOwner) -> None:
-        """Refuse a message to a backend that does not run here, or no longer under the lease that the sender knows."""
+        """Refuse a message to a backend that this replica does not run, or not under the lease that the sender knows."""
         crashed = BackendCrashed(f"{content.backend} does not run any more", hint=NOT_RUN)
         reason = Failure.of(crashed).written
         with suppress(StateUnavailable):
@@ -219,7 +219,7 @@ class Singletons:
             with kept:  # also while the process ends
                 await lease.keep()
                 is_lost = True
-                logger.warning("%s is ended here: its lease could not be renewed", name)
+                logger.warning("%s is ended: its lease could not be renewed", name)
                 if not opened.is_set():  # it may not be started any more
                     tasks.cancel_scope.cancel()
                     return
