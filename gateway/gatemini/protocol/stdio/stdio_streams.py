@@ -185,6 +185,7 @@ async def _read_lines(
         with anyio.move_on_after(LAST_ANSWERS_SECONDS):
             while requests.open or shortcut.in_flight:  # noqa: ASYNC110 - two owners of requests, once in a process
                 await anyio.sleep(0.01)
+            await answers.flushed()
 
 
 async def deliver(line: bytes, incoming: Receives, answers: LineWriter) -> None:
