@@ -192,6 +192,15 @@ def test_a_full_disk_is_named(home: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "gatemini: could not finish: No space left on device\n")
 
 
+@pytest.mark.parametrize("command", ["", "--direct", "tools --no-daemon", "install --check"])
+def test_a_working_folder_that_was_removed_is_named(home: Path, tmp_path: Path, command: str) -> None:
+    (tmp_path / "gone").mkdir()
+    done = shell(f"cd {tmp_path / 'gone'} && rmdir {tmp_path / 'gone'}; $G {command} </dev/null")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("gatemini: the working folder has been removed")
+    assert "Traceback" not in done.stderr
+
+
 def test_closed_stdin_and_stderr_are_treated_as_empty(home: Path) -> None:
     assert shell("$G config check <&- 2>&-").stdout.startswith("no configuration file")
     assert shell("$G --direct <&-").returncode == 0
