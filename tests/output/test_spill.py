@@ -87,7 +87,7 @@ store.save("y" * 100_000)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no limit of a file's size that ends a process")
 def test_a_gateway_killed_during_a_write_leaves_no_file_after_the_next_start(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-c", KILLED_WHILE_WRITING, str(tmp_path)]
+    command = [sys.executable, "-B", "-P", "-c", KILLED_WHILE_WRITING, str(tmp_path)]
     ended = subprocess.run(command, timeout=60, check=False)
     assert ended.returncode == -signal.SIGXFSZ
     (folder,) = tmp_path.iterdir()

@@ -190,7 +190,7 @@ def test_a_full_disk_leaves_nothing_half_written_and_is_reported(tmp_path: Path)
         "    print(exc)\n"
     )
     printed = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "d"],
+        [sys.executable, "-B", "-c", code, tmp_path / "d"],
         capture_output=True,
         text=True,
         timeout=HANGING,

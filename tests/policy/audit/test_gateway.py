@@ -197,7 +197,9 @@ def small_disk(folder: Path) -> list[str] | None:
 @asynccontextmanager
 async def gateway_under(prefix: list[str], config: Path) -> AsyncIterator[Client]:
     command, *words = [*prefix, sys.executable, "-P", "-m", "gatemini", "--direct", "-c", str(config)]
-    parameters = StdioServerParameters(command=command, args=words, env={"PYTHONPATH": str(TESTS)})
+    # Under a limit the interpreter writes bytecode in part, and each later process would read it.
+    environ = {"PYTHONPATH": str(TESTS), "PYTHONDONTWRITEBYTECODE": "1"}
+    parameters = StdioServerParameters(command=command, args=words, env=environ)
     with (config.parent / "stderr.log").open("w") as errlog:
         async with Client(stdio_client(parameters, errlog=errlog)) as client:
             yield client
