@@ -14,6 +14,7 @@ from fixtures.audit import ALLOWED, call_facts, one_call, open_audit, written_lo
 from fixtures.command_line import Run
 from fixtures.direct import write_config
 from gatemini.policy.audit.anchors import anchor_line
+from gatemini.policy.audit.export import csv_lines
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.record import GENESIS, Head, digest, line_of, members
 
@@ -105,11 +106,17 @@ def test_calls_are_exported_as_ocsf_api_activity(run: Run, folder: Path) -> None
     assert ok["unmapped"]["seq"] == ok["metadata"]["sequence"]
 
 
-def test_records_are_exported_as_csv_without_formulas(run: Run, folder: Path) -> None:
+def test_records_are_exported_as_csv(run: Run, folder: Path) -> None:
     rows = list(csv.DictReader(StringIO(run("audit", "export", str(folder), "--format", "csv").out)))
     assert [row["kind"] for row in rows][:3] == ["start", "intent", "outcome"]
     assert rows[1]["tool"] == "demo.echo"
-    assert not any(cell.startswith("=") for row in rows for cell in row.values())
+
+
+@pytest.mark.parametrize("sign", "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+def test_no_cell_of_the_csv_begins_a_formula(sign: str) -> None:
+    """A client names itself, and may be called `=cmd|…`."""
+    (row,) = csv.DictReader(csv_lines([{"client": f"{sign}1+1"}]))
+    assert row["client"] in (f"'{sign}1+1", f"\\u{ord(sign):04x}1+1")
 
 
 def test_without_a_log_the_command_says_what_to_set(run: Run, tmp_path: Path) -> None:
@@ -185,11 +192,11 @@ def test_anchors_of_another_log_name_files_that_are_missing(run: Run, folder: Pa
 def test_a_line_that_is_no_anchor_is_a_finding_and_the_others_still_count(run: Run, folder: Path) -> None:
     anchors = folder.parent / "anchors"
     with anchors.open("ab") as file:
-        file.write(b"torn\n")
+        file.write(b"torn\n" + b'{"deep":' + b"[" * 100_000 + b"\n")
     (path,) = audit_files(folder)
     told = run("audit", "verify", str(folder), "--anchors", str(anchors))
     assert told.code == 1
-    assert told.out.splitlines()[0] == f"{anchors}:2: is not an anchor"
+    assert told.out.splitlines()[:2] == [f"{anchors}:{number}: is not an anchor" for number in (2, 3)]
     path.unlink()
     told = run("audit", "verify", str(folder), "--anchors", str(anchors))
     assert told.code == 1

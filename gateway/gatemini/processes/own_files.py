@@ -55,11 +55,13 @@ def replace_own(
     mode: int = 0o600,
     owner: tuple[int, int] | None = None,
     lasting: bool = False,
+    new: bool = False,
 ) -> None:
     """Write a temporary file beside `path` and rename it; a missing folder is made for its owner alone.
 
     `owner`: user and group that the file is to have, where those are not ours. `lasting`: flush to the disk before the
-    rename. Raises OSError and then leaves nothing behind.
+    rename. `new`: raise FileExistsError where there is one already, such as another process has just made. Raises
+    OSError and then leaves nothing behind.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # mkstemp makes the file readable by this user only, from the beginning.
@@ -76,10 +78,23 @@ def replace_own(
                 os.chown(temporary, *owner)
         if mode != 0o600:
             os.chmod(temporary, mode)
-        os.replace(temporary, path)
+        if not (new and _linked(temporary, path)):
+            os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _linked(temporary: str, path: Path) -> bool:
+    """Give a file its name unless that is taken, which raises FileExistsError; False where files have one name only."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        return False
+    os.unlink(temporary)
+    return True
 
 
 def temporary_prefix(path: Path) -> str:

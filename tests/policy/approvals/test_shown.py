@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from gatemini.policy.approvals import client
 from gatemini.policy.approvals.grants import Approval, GrantStore
-from gatemini.policy.approvals.shown import CONTINUED, SHOWN_CHARS, WIDTH, description, question
+from gatemini.policy.approvals.shown import (
+    CONTINUED,
+    RIGHT_TO_LEFT,
+    SHOWN_CHARS,
+    WIDTH,
+    description,
+    question,
+)
 from gatemini.policy.approvals.subject import Request, Subject, digest
 from gatemini.policy.decision import Ask
 
@@ -159,6 +166,16 @@ def test_words_that_mix_alphabets_are_pointed_out(word: str) -> None:
             )
         )[0]
     )
+
+
+@pytest.mark.parametrize("letter", ["\u05d0", "\u0639", "\u0661", "\u07ca", "\U0001e900"])
+def test_letters_that_reorder_a_line_are_pointed_out(letter: str) -> None:
+    for arguments in ({"pay": f"1 {letter} 2"}, {letter: 1}, {"to": ["x", {"y": letter}]}):
+        assert (
+            f"  beware: {RIGHT_TO_LEFT}\n"
+            in description(approval(arguments))[0].replace(CONTINUED, "") + "\n"
+        )
+    assert RIGHT_TO_LEFT not in description(approval({"pay": "1 é 2 привет 日本"}))[0]
 
 
 def test_names_of_tools_are_escaped_wherever_they_are_shown() -> None:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import stat
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -21,6 +22,7 @@ from gatemini.config.model.audit import AnchorConfig
 from gatemini.errors import AuditFailed
 from gatemini.policy.audit import anchors
 from gatemini.policy.audit.anchors import read_anchors, send_anchor
+from gatemini.policy.audit.arguments import KEY_BYTES, read_key
 from gatemini.policy.audit.files import audit_files
 from gatemini.policy.audit.log import AuditLog
 from gatemini.policy.audit.record import GENESIS, Head, line_of
@@ -28,6 +30,7 @@ from gatemini.policy.audit.verify import verify
 from gatemini.policy.canonical import canonical
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallEnd
+from gatemini.processes.own_files import replace_own
 
 try:
     import fcntl
@@ -120,6 +123,21 @@ async def test_a_key_that_others_may_read_is_not_used(tmp_path: Path) -> None:
     log = open_audit(tmp_path, on_failure="block")
     with pytest.raises(AuditFailed, match="chmod 600"):
         await log.intent(call_facts(), ALLOWED)
+
+
+def test_of_two_gateways_that_make_a_key_at_once_both_use_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the values of one of them could never be compared with anything."""
+    first = b"k" * KEY_BYTES
+
+    def made_by_the_other(_: int) -> bytes:
+        replace_own(tmp_path / "audit.key", first.hex().encode())
+        return b"x" * KEY_BYTES
+
+    monkeypatch.setattr(secrets, "token_bytes", made_by_the_other)
+    assert read_key(tmp_path / "audit.key") == first
+    assert os.listdir(tmp_path) == ["audit.key"]
 
 
 async def test_secrets_are_gone_before_a_line_is_hashed(tmp_path: Path) -> None:
@@ -254,6 +272,23 @@ async def test_on_a_full_disk_no_call_leaves_under_block(
     assert report.findings == report.unfinished == []
     kinds = [record["kind"] for record in all_records(tmp_path)]
     assert kinds == ["start", "intent", "outcome", "intent", "outcome", "stop", "seal"]
+
+
+async def test_a_gateway_that_ends_on_a_full_disk_leaves_no_empty_file(
+    tmp_path: Path, full_disk: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """`verify` would take it for a file that was cut, for ever."""
+    killed = open_audit(tmp_path)
+    killed.prepare()
+    with full_disk():
+        killed.start()
+        assert killed.problem is not None
+    assert audit_files(tmp_path / "audit") == []
+    await one_call(killed)
+    (path,) = audit_files(tmp_path / "audit")
+    assert path.name.endswith("-0001.jsonl")
+    await killed.close()
+    assert sound(tmp_path)
 
 
 async def test_under_warn_what_was_not_written_is_counted_in_the_log(
@@ -485,6 +520,29 @@ async def test_a_server_for_anchors_that_answers_nonsense_does_not_end_the_gatew
         await one_call(log)
         tasks.cancel_scope.cancel()
     assert all_records(tmp_path)[1]["kind"] == "anchor"
+
+
+async def test_an_address_that_redirects_has_not_taken_the_anchor() -> None:
+    """The request after a redirect would be a GET without the line, and might be answered with 200."""
+    requests: list[bytes] = []
+
+    async def redirecting(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            requests.append(await stream.receive())
+            status = b"302 Found" if len(requests) == 1 else b"200 OK"
+            await stream.send(b"HTTP/1.1 %b\r\nLocation: /\r\nContent-Length: 0\r\n\r\n" % status)
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(listener.serve, redirecting)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        with anyio.fail_after(60):
+            failed = await send_anchor(AnchorConfig(url=f"http://127.0.0.1:{port}/"), Head("i", 1, "h"))
+        tasks.cancel_scope.cancel()
+    assert failed == ["127.0.0.1: HTTP Error 302: Found"]
+    assert len(requests) == 1
 
 
 async def test_a_server_for_anchors_that_never_ends_its_answer_does_not_hold_the_gateway(

@@ -26,6 +26,8 @@ CONTINUED = "\n    | "
 """Between the parts of a line."""
 MIXED_SHOWN = 5
 """Words of several alphabets that are pointed out."""
+RIGHT_TO_LEFT = "letters written from right to left may change the order of what is on their line"
+"""What a screen does without any control character: `1`, a Hebrew letter and `2` are shown as 2, the letter and 1."""
 _SPACES = re.compile(" {6,}")
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f])+")
 """Letters, with the marks that are drawn over them."""
@@ -42,7 +44,9 @@ def description(approval: Approval, *, whole: bool = False) -> tuple[str, bool]:
         # The digest tells two questions apart that differ only in what is not shown.
         digest = approval.subject.digest
         lines.append(f"… {left:,} characters more are not shown here (SHA-256 of all: {digest})")
-    mixed = _mixed("\n".join([request.qualified, *lines]))
+    text = "\n".join([request.qualified, *lines])
+    mixed = _mixed(text)
+    lines += [f"beware: {RIGHT_TO_LEFT}"] if _runs_from_right(text) else []
     lines += [f"beware: {word} mixes letters of several alphabets" for word in mixed[:MIXED_SHOWN]]
     lines.append(f"rule: {plain(request.rule)}")
     if request.reason:
@@ -129,6 +133,13 @@ def _mixed(text: str) -> list[str]:
     """
     found = (word for word in _WORD.findall(text) if not word.isascii())
     return [word for word in dict.fromkeys(found) if len(_alphabets(word) - _BESIDE_OTHERS) > 1]
+
+
+def _runs_from_right(text: str) -> bool:
+    """Whether a text has letters or digits of scripts that are written from right to left."""
+    return not text.isascii() and any(
+        unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in set(text)
+    )
 
 
 def _alphabets(word: str) -> set[str]:

@@ -10,6 +10,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 import anyio
@@ -17,7 +19,7 @@ import anyio.to_thread
 import msgspec
 
 from gatemini.config.model.audit import AnchorConfig
-from gatemini.policy.audit.record import Head, lines_of, members
+from gatemini.policy.audit.record import Head, is_too_deep, lines_of, members
 from gatemini.processes.child_environment import child_environment
 from gatemini.processes.children import Children
 from gatemini.processes.command import OutputTooLarge, describe_exit, run_to_end
@@ -97,11 +99,24 @@ def anchor_line(head: Head) -> bytes:
     return b"{" + members({**asdict(head), "time": datetime.now(UTC)}) + b"}\n"
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Take a redirect for an error: it would be followed by a GET, which has no line in it."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_DIRECT = urllib.request.build_opener(_NoRedirect)
+
+
 def _post(url: str, line: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(url, line, headers)  # noqa: S310 - the model allows http and https
-    with urllib.request.urlopen(request, timeout=ANCHOR_SECONDS):  # noqa: S310
-        pass
+    try:
+        _DIRECT.open(request, timeout=ANCHOR_SECONDS).close()
+    except HTTPError as error:
+        error.close()  # it is the answer, too
+        raise
 
 
 def _append(path: Path, line: bytes) -> None:
@@ -161,8 +176,16 @@ def read_anchors(path: Path) -> tuple[list[Head], list[int]]:
     others: list[int] = []
     with path.open("rb") as file:
         for number, line in enumerate(lines_of(file), 1):
-            try:
-                heads.append(msgspec.json.decode(line, type=Head))
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            head = None if is_too_deep(line) else _head(line)
+            if head is None:
                 others.append(number)
+            else:
+                heads.append(head)
     return heads, others
+
+
+def _head(line: bytes) -> Head | None:
+    try:
+        return msgspec.json.decode(line, type=Head)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

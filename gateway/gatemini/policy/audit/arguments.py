@@ -31,8 +31,10 @@ def read_key(path: Path) -> bytes:
         key = bytes.fromhex(read_own(path, 1024).decode("ascii"))
     except FileNotFoundError:
         key = secrets.token_bytes(KEY_BYTES)
-        replace_own(path, key.hex().encode() + b"\n", lasting=True)
-        return key
+        with suppress(FileExistsError):
+            replace_own(path, key.hex().encode() + b"\n", lasting=True, new=True)
+            return key
+        return read_key(path)  # another gateway has made it meanwhile
     except ValueError:
         raise NotOurs(f"{path} does not hold a key in hexadecimal digits") from None
     if len(key) < KEY_BYTES:

@@ -71,7 +71,16 @@ class Disk:
     def _write(self, body: bytes) -> int:
         assert self._file is not None  # noqa: S101 - `append` opens it
         line = line_of(self.seq + 1, body, self._prev)
-        self._file.append(line)
+        try:
+            self._file.append(line)
+        except OSError:
+            if (
+                self._file.is_empty()
+            ):  # no record will ever be missing from it: `verify` would take it for a cut file
+                self._file.remove()
+                self._file = None
+                self._number -= 1
+            raise
         self.seq += 1
         self._prev = digest(line)
         return self.seq

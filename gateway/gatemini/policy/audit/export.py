@@ -27,6 +27,8 @@ _API, _LIFECYCLE, _ENTITY = (
 _ACTIVITY = {"start": 3, "stop": 4}
 _OTHER, _UPDATE = 99, 3
 _SUCCESS, _FAILURE, _UNKNOWN = 1, 2, 0
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Signs that begin a formula; spreadsheets in some languages take the wide ones too."""
 _CALLS = frozenset(("intent", "outcome", "decision", "approval"))
 
 
@@ -108,9 +110,7 @@ def csv_lines(records: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 def _cell(value: Any) -> str:
     text = visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-    return (
-        "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) and isinstance(value, str) else text
-    )
+    return "'" + text if text.startswith(_FORMULA) and isinstance(value, str) else text
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -79,6 +79,16 @@ class AuditFile:
             return True
         return not os.path.samestat(named, os.fstat(self.fd))
 
+    def is_empty(self) -> bool:
+        """Whether nothing was written to it, not even a part of a line."""
+        return self.size == 0 and not self.is_torn
+
+    def remove(self) -> None:
+        """Close and delete it, unless its path names another file by now."""
+        if not self.is_lost():
+            self.path.unlink(missing_ok=True)
+        self.close()
+
     def close(self) -> None:
         os.close(self.fd)
 
