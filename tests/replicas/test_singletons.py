@@ -51,8 +51,11 @@ def children(replica: Replica, server: Path) -> list[psutil.Process]:
 
 
 def split(found: Cluster, server: Path) -> tuple[int, int]:
-    """(the number of the replica that runs the backend, that of the other one)."""
-    numbers = [number for number in range(2) if children(found.replicas[number], server)]
+    """(the number of the replica that runs the backend, that of the other one), once one runs it."""
+    end = time.monotonic() + 60
+    while not (numbers := [number for number in range(2) if children(found.replicas[number], server)]):
+        assert time.monotonic() < end
+        time.sleep(0.05)
     assert len(numbers) == 1
     return numbers[0], 1 - numbers[0]
 
