@@ -17,7 +17,9 @@ from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_benc
 from gatemini.backends.calls.callers import Caller
 from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.singleton import links
+from gatemini.backends.singleton.messages import request_of
 from gatemini.backends.status import State
+from gatemini.backends.wire import encode
 from gatemini.config.model.schema import HealthConfig
 from gatemini.errors import BackendBusy, BackendCrashed, BackendProtocol, BackendTimeout
 from gatemini.state.memory import MemoryStore
@@ -80,6 +82,19 @@ async def test_two_replicas_have_one_process_and_its_tools(tmp_path: Path, disco
         )
         assert isinstance(error, BackendProtocol)
         assert (error.rpc_code, error.message) == (-7, "no")
+
+
+async def test_odd_arguments_arrive_as_they_do_without_a_second_replica(tmp_path: Path) -> None:
+    odd = {"integer": 2**70, "half": "\ud800", "float": 1e300, "text": "\u2028"}
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    async with two(tmp_path) as (one, other):
+        assert await other.value("echo", odd) == await one.value("echo", odd)
+        error = await raised(other, "echo", deep=deep)
+        assert isinstance(error, BackendProtocol)
+        assert "nested too deeply" in error.message
+        assert await other.value("pid") == await one.value("pid")
 
 
 async def test_a_structured_answer_of_megabytes_comes_whole(tmp_path: Path) -> None:
@@ -211,6 +226,16 @@ def lose_lease(bench: Bench) -> None:
     guarded = session.peer._link
     assert isinstance(guarded, links.GuardedLink)
     guarded._lease._until = -1.0
+
+
+def test_only_a_request_is_answered_as_not_sent() -> None:
+    """An answer to a question has the id of the question, which a call may have as well."""
+    sent = [
+        {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {}},
+        {"jsonrpc": "2.0", "id": 7, "result": {"method": "x"}},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"id": 7, "method": "x"}},
+    ]
+    assert [request_of(encode(message)) for message in sent] == [7, 0, 0]
 
 
 class SlowStore(Store):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.command_line import Run
+from fixtures.direct import write_config
 from gatemini.cli.main import COMMANDS
 from gatemini.cli.shell import Command, argument, rows, start
 
@@ -191,6 +192,15 @@ def test_a_full_disk_is_named(home: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "gatemini: could not finish: No space left on device\n")
 
 
+@pytest.mark.parametrize("command", ["", "--direct", "tools --no-daemon", "install --check"])
+def test_a_working_folder_that_was_removed_is_named(home: Path, tmp_path: Path, command: str) -> None:
+    (tmp_path / "gone").mkdir()
+    done = shell(f"cd {tmp_path / 'gone'} && rmdir {tmp_path / 'gone'}; $G {command} </dev/null")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("gatemini: the working folder has been removed")
+    assert "Traceback" not in done.stderr
+
+
 def test_closed_stdin_and_stderr_are_treated_as_empty(home: Path) -> None:
     assert shell("$G config check <&- 2>&-").stdout.startswith("no configuration file")
     assert shell("$G --direct <&-").returncode == 0
@@ -230,7 +240,8 @@ def test_an_internal_error_is_one_line_with_its_position(
 def test_names_of_tools_are_not_read_as_markup(run: Run, tmp_path: Path) -> None:
     queries = tmp_path / "queries.json"
     queries.write_text(json.dumps([{"query": "[/x] :smile:", "tools": ["[bold]y"]}]))
-    shown = run("eval", str(queries))
+    config = write_config(tmp_path, {"clock": {"module": "gatemini.demo.clock:server"}})
+    shown = run("eval", str(queries), "-c", str(config))
     assert shown.code == 0
     assert "'[/x] :smile:' wants [bold]y" in shown.out
     assert len([line for line in shown.out.splitlines() if line.startswith("all\t")]) == 1

@@ -404,9 +404,9 @@ def test_tools_missing_in_the_catalog_are_not_counted_as_misses_only(run: Run, t
     queries.write_text(
         '\ufeff[{"query": "clock.now", "tools": ["clock.now", "gone.tool"]}]', encoding="utf-8"
     )
-    assert (
-        "1 of the tools that queries need are not in this catalog: gone.tool" in run("eval", str(queries)).err
-    )
+    config = write_config(tmp_path, {"clock": {"module": "gatemini.demo.clock:server"}})
+    told = run("eval", str(queries), "-c", str(config)).err
+    assert "1 of the tools that queries need are not in this catalog: gone.tool" in told
 
 
 def test_eval_measures_search_on_the_kept_history(run: Run, tmp_path: Path) -> None:

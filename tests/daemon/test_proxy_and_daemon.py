@@ -192,3 +192,14 @@ def test_a_refusal_that_arrives_together_with_a_request_answers_it(home: Home) -
         error = client.answer(ident)["error"]
     assert "no place is free" in error["message"]
     assert error["data"]["sent"] is False
+
+
+def test_a_proxy_whose_working_folder_was_removed_outlives_its_daemon(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    client = home.client(cwd=tmp_path / "work")
+    client.greet()
+    (tmp_path / "work").rmdir()
+    os.kill(home.serving()["pid"], signal.SIGKILL)
+    until(lambda: "result" in client.answer(client.chain("return 1")), "the next daemon serves")
+    assert home.serving()["sessions"][0]["cwd"] == str(tmp_path / "work")
+    assert client.close() == 0

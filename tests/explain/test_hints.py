@@ -375,6 +375,8 @@ def test_a_call_of_no_function_names_what_was_called(marked, part):
         ("> «return 1;", "quotes the lines"),
         ("const a = 1 «if true else 2;", "condition ? a : b"),
         ("return a «and b;", "&& instead of and"),
+        ("const r = await demo.list(limit«: 3);", "write `({ name: value })`"),
+        ("const f = (limit: number) => «;", ""),
     ],
 )
 def test_text_that_is_no_typescript_says_what_to_write(marked, part):

@@ -99,6 +99,10 @@ def test_a_method_of_another_kind_of_value_is_answered_with_the_kind(source, at,
         (SEARCH + "for (const x of r) log(x);", "r) log", "r is an object {total_count, items}, not an array: use r.items"),
         (SEARCH + "const [first] = r;", "[first]", "r is an object {total_count, items}, not an array: use r.items"),
         (SEARCH + "log(...r.hits);", "r.hits", "r.hits is undefined: r is an object {total_count, items}; did you mean r.items?"),
+        ("for (const x of await demo.search({ a: 1 })) log(x);", "search", "the result is an object {total_count, items}, not an array: use .items"),
+        ("return [...await demo.search({})];", "search", "the result is an object {total_count, items}, not an array: use .items"),
+        ("return Promise.all(await demo.search({}));", "search", "the result is an object {total_count, items}, not an array: use .items"),
+        (LIST + "for (const [k, v] of r) log(k);", "r) log", "an item of r is an object {id, title, user}, not an array: take its members by name, as in `const { … }`, or give it a name of its own"),
     ],
 )  # fmt: skip
 def test_a_value_that_is_not_iterable_is_described(source, at, expected):

@@ -261,6 +261,23 @@ def close_stdin(raw: Raw) -> None:
     raw.process.stdin = None
 
 
+def test_what_was_asked_before_stdin_ended_is_answered(fresh: Raw) -> None:
+    """As from `printf … | gatemini --direct`: every line is there, then the end."""
+    chain = {"name": "call_tool_chain", "arguments": {"code": "return (await demo.add({ a: 1, b: 2 })).sum"}}
+    wait = {"name": "call_tool_chain", "arguments": {"code": "await sleep(60_000); return 1"}}
+    fresh.initialize()
+    assert fresh.chain("return (await demo.add({ a: 1, b: 1 })).sum")["content"][0]["text"] == "2"
+    fresh.send({"jsonrpc": "2.0", "id": "long", "method": "tools/call", "params": wait})
+    fresh.send({"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": chain})
+    fresh.send({"jsonrpc": "2.0", "id": "list", "method": "tools/list"})
+    close_stdin(fresh)
+    answers = {(message := fresh.receive())["id"]: message for _ in range(3)}
+    assert answers["call"]["result"]["content"][0]["text"] == "3"
+    assert len(answers["list"]["result"]["tools"]) == 7
+    assert answers["long"]["error"]["message"] == "Connection closed"
+    assert fresh.process.wait(WAIT_SECONDS) == 0
+
+
 def stop_reading(raw: Raw) -> None:
     """Leave stdin open: the gateway finds out when it writes."""
     assert raw.process.stdout is not None

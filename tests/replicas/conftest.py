@@ -13,7 +13,7 @@ from fixtures.replicas import Cluster, cluster
 ASKING = str(Path(__file__).parents[1] / "fixtures" / "asking_server.py")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # not longer: each is asked for its health ten times a second
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     asking = {"command": sys.executable, "args": ["-P", ASKING]}
     with cluster(tmp_path_factory.mktemp("two"), backends={"ask": asking}) as found:

@@ -30,7 +30,7 @@ def sandbox(module_cache: Path) -> Iterator[Sandbox]:
     yield from warm(module_cache, "thread")
 
 
-TIGHT = Limits(cpu_seconds=0.06, wall_seconds=20, memory_mb=48, calls=20)
+TIGHT = Limits(cpu_seconds=0.1, wall_seconds=20, memory_mb=48, calls=20)
 """Limits that tests reach quickly."""
 SMALL = Limits(cpu_seconds=5, memory_mb=32, calls=500)
 """Little memory, and time enough to use it up."""

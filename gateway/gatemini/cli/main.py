@@ -10,6 +10,7 @@ from io import TextIOWrapper
 from typing import Any
 
 from gatemini import __version__
+from gatemini.proxy.places import NO_WORKING_FOLDER
 
 OK, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130
@@ -74,12 +75,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _drop_output()
         code = OK
     except OSError as error:  # a full disk, a closed stdout; errors of commands do not come this far
-        _drop_output()
-        sys.stderr.write(f"gatemini: could not finish: {error.strerror or error}\n")
+        sys.stderr.write(f"gatemini: {_reason(error)}\n")
+        sys.stderr.flush()
+        _drop_output()  # last: in a gateway that has claimed stdout, it is stderr
         code = FAILED
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)
+
+
+def _reason(error: OSError) -> str:
+    """Why a command could not finish; nearly all of them need a working folder that exists."""
+    try:
+        os.getcwd()
+    except OSError as missing:
+        return f"{NO_WORKING_FOLDER}: {missing.strerror}"
+    return f"could not finish: {error.strerror or error}"
 
 
 def _complete_streams() -> None:

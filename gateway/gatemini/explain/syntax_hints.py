@@ -65,6 +65,7 @@ _NEAR: Final = (
     (r"""(?<![\w$.])[fr]["']""", "write `text ${value}` between backticks instead of an f-string"),
     (r'"""|' + r"'{3}", "write text over several lines between backticks"),
     (r"(?<![\w$.])(?:and|or|not)\b", "write && instead of and, || instead of or, ! instead of not"),
+    (r"\bawait\s+[\w$.]+\(\s*[A-Za-z_]\w*\s*:", "arguments have names only inside of an object: write `({ name: value })`"),
     (r"\bif\s+[^(\s]", "put the condition in parentheses: `if (…) { … }`"),
     (r"\bfor\s+[^(\sa]", "write `for (const x of list) { … }`"),
 )  # fmt: skip

@@ -68,6 +68,7 @@ _MCP_CONTENT = re.compile(r"\.content\s*(?:\?\.)?\[\s*0\s*\]|\.structuredContent
 _PATH_END = re.compile(r"[\w$]+(?:\[(?:\d+|'[^']*'|\"[^\"]*\"|[\w$.]+)\])*!?$")
 _PATH = re.compile(PATH)
 _CALLED = re.compile(r"([\w$]+)\s*(?:\?\.)?\(\s*(.?)")
+_LOOPED_CALL = re.compile(r"(?:\bof\s+|\.\.\.\s*|\bPromise\.\w+\(\s*)(await\s[^\n]*)")
 _APART = re.compile(r"\[[^\]]*\]\s*=\s*(?:await\s+)?")
 _LOST_BACKEND = re.compile(r"""^(?:__backends|globalThis)(?:\.([\w$]+)|\[\s*["']([^"']+)["']\s*\])$""")
 _LOOKED_UP = re.compile(
@@ -351,10 +352,20 @@ def not_iterable(error: ErrorFacts, context: HintContext) -> str | None:
     found = find(path, error.source, context) if path else None
     if found is not None and found.rest:
         return f"{path} is undefined: {found}{_instead(found)}"
-    found = found or _of_reads(error, context, ON_LINE)
+    found = found or _of_reads(error, context, ON_LINE) or _looped_answer(error, context)
     if found is not None and not isinstance(found.value, list):
         return f"{found}, not an array{_as_list(found)}"
+    if found is not None and found.value and not isinstance(found.value[0], list):
+        item = Found(f"an item of {found.path}", found.value[0])
+        return f"{item}, not an array: take its members by name, as in `const {{ … }}`, or give it a name of its own"
     return "what is looped over or spread is no array: return it to see what it is; for an object use Object.entries(…)"
+
+
+def _looped_answer(error: ErrorFacts, context: HintContext) -> Found | None:
+    """`for (const x of await shop.list({}))` and the like: the answer of the call itself is looped over."""
+    calls = _LOOPED_CALL.findall(error.source_line)
+    answer = awaited(calls[0], context) if len(calls) == 1 else None
+    return Found(THE_RESULT, answer.value) if answer else None
 
 
 def _of_reads(error: ErrorFacts, context: HintContext, after: int) -> Found | None:

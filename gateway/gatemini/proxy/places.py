@@ -17,6 +17,7 @@ SUN_PATH_BYTES = 103
 KEY_CHARS = 12 + len("-65535")
 """The longest key of a place: that of an HTTP server has its port."""
 
+NO_WORKING_FOLDER = "the working folder has been removed, or cannot be read: start in another one"
 DEMO = "demo"
 """The name of the configuration of a gateway without a file."""
 

@@ -16,6 +16,7 @@ from gatemini import __version__
 from gatemini.proxy.lines import Message, written
 from gatemini.proxy.memory import REPEATED
 from gatemini.proxy.places import (
+    NO_WORKING_FOLDER,
     STARTED,
     Place,
     PlaceRefused,
@@ -42,6 +43,7 @@ class Proxy(Wire):
     def __init__(self, place: Place, config: str | None, environ: dict[str, str]) -> None:
         super().__init__(place, environ)
         self.config = config
+        self.cwd = os.getcwd()  # at the start: the folder may be removed while the client works
         self.closing, self.left, self.leave_at = False, False, 0.0
         self.parent, self.watch = os.getppid(), -1
 
@@ -221,7 +223,7 @@ class Proxy(Wire):
     def connected(self, sock: _socket.socket) -> None:
         self.sock, self.greeted, self.holding, self.held = sock, False, False, False
         self.wanted = False
-        hello: Message = {"gatemini": 1, "version": __version__, "pid": os.getpid(), "cwd": os.getcwd()}
+        hello: Message = {"gatemini": 1, "version": __version__, "pid": os.getpid(), "cwd": self.cwd}
         lines = [
             written({**hello, "token": self.token, "returns": self.known, "environ": dict(self.environ)})
         ]
@@ -310,6 +312,11 @@ def main(given: str | None) -> None:
         except OSError:  # a client may start us with one closed: no socket of ours may get its number
             os.open(os.devnull, os.O_RDWR)
     environ = dict(os.environ)
+    try:
+        os.getcwd()
+    except OSError as error:
+        sys.stderr.write(f"gatemini: {NO_WORKING_FOLDER}: {error.strerror}\n")
+        os._exit(1)
     config = config_file(given, environ)
     try:
         place = place_of(config, environ)

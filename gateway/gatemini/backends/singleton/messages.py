@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ TO_OWNER, FROM_OWNER = "to singleton", "from singleton"
 INLINE_BYTES = 16 << 10
 """A larger message is a value of its own, which the receiver deletes: an inbox keeps its last messages for a minute."""
 KEPT_SECONDS = 60.0
+_REQUEST = re.compile(rb'\{"jsonrpc":"2\.0","id":(\d+),"method":')
 
 
 class ToOwner(msgspec.Struct, array_like=True):
@@ -62,6 +64,10 @@ class Failure(msgspec.Struct, array_like=True):
         return cls(error.code, error.message, error.sent, error.hint, error.details, *rpc)
 
     @property
+    def written(self) -> bytes:
+        return msgspec.json.encode(self)
+
+    @property
     def error(self) -> BackendError:
         if self.code == BackendProtocol.code:
             return BackendProtocol(
@@ -77,6 +83,12 @@ class Failure(msgspec.Struct, array_like=True):
 
 
 _ERRORS = {kind.code: kind for kind in BackendError.__subclasses__()}
+
+
+def request_of(message: bytes) -> int:
+    """Return the id of a request as a conversation writes it; 0, which none has, for an answer or a notification."""
+    found = _REQUEST.match(message)
+    return int(found[1]) if found is not None else 0
 
 
 def answer(ident: object, result: Any) -> bytes:

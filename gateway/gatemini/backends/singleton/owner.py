@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -11,7 +12,6 @@ from typing import Any
 
 import anyio
 import anyio.abc
-import msgspec
 import orjson
 
 from gatemini.backends.actor import Backend
@@ -23,7 +23,7 @@ from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.singleton import messages
 from gatemini.backends.singleton.messages import FROM_OWNER, Failure, FromOwner, ToOwner
 from gatemini.backends.status import ServerFacts
-from gatemini.errors import BackendCrashed, BackendError, StateUnavailable
+from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, StateUnavailable
 from gatemini.model import Json
 from gatemini.state.replicas.peers import ALIVE_SECONDS, Peers
 
@@ -96,10 +96,15 @@ class Connection:
     async def _dispatch(self, packed: ToOwner, tasks: anyio.abc.TaskGroup) -> bool:
         """Begin what a message asks for; False where a message is lost, after which the connection is of no use."""
         try:
-            message = orjson.loads(await messages.body(self._peers, packed))
+            body = await messages.body(self._peers, packed)
+            message = json.loads(body)  # exact also for integers beyond 64 bits and half surrogates
         except StateUnavailable as error:
             logger.warning("a connection of another replica is ended: %s", error.message)
             return False
+        except RecursionError:
+            refused = BackendProtocol("the arguments are nested too deeply to reach another replica")
+            self.post(FromOwner("failed", messages.request_of(body), Failure.of(refused).written))
+            return True
         method, ident = message.get("method"), message.get("id")
         if method is None:
             if (asked := self._asked.get(ident)) is not None:
@@ -124,8 +129,7 @@ class Connection:
                 text = orjson.dumps({"jsonrpc": "2.0", "id": ident, "error": refusal})
                 await self._send(FromOwner("message", message=text))
             except BackendError as error:
-                failure = msgspec.json.encode(Failure.of(error))
-                await self._send(FromOwner("failed", ident, failure))
+                await self._send(FromOwner("failed", ident, Failure.of(error).written))
             finally:
                 del self._open[ident]
 

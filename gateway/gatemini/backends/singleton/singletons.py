@@ -90,10 +90,13 @@ class Singletons:
         peers.handlers |= {TO_OWNER: self._to_owner, FROM_OWNER: self._from_owner}
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Own the refusals of messages until cancelled."""
+        """Own the answers to messages that belong to no connection, until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             task_status.started()
-            await anyio.sleep_forever()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._tasks = None
 
     def opener(self, config: BackendConfig, open_link: OpenLink) -> OpenLink:
         """Return what opens a connection to the one process; `open_link` starts it."""
@@ -128,15 +131,10 @@ class Singletons:
     async def _refuse(self, message: PeerMessage, content: ToOwner) -> None:
         """Refuse a message to a backend that does not run here, or no longer under the lease that the sender knows."""
         crashed = BackendCrashed(f"{content.backend} does not run any more", hint=NOT_RUN)
-        reason = msgspec.json.encode(Failure.of(crashed))
+        reason = Failure.of(crashed).written
         with suppress(StateUnavailable):
-            refused = orjson.loads(await messages.body(self._peers, content))
-            answers = (
-                [FromOwner("failed", refused["id"], reason)]
-                if "method" in refused and "id" in refused
-                else []
-            )
-            for answer in (*answers, FromOwner("ended")):
+            ident = messages.request_of(await messages.body(self._peers, content))
+            for answer in (FromOwner("failed", ident, reason), FromOwner("ended")):
                 await messages.send(self._peers, message.sender, FROM_OWNER, message.exchange, answer)
 
     def _from_owner(self, message: PeerMessage) -> None:

@@ -24,12 +24,14 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
     jsonrpc_message_adapter,
 )
 
 from gatemini.protocol.stdio.descriptors import Wire
 from gatemini.protocol.stdio.line_writer import LineWriter
-from gatemini.protocol.stdio.shortcut import Shortcut
+from gatemini.protocol.stdio.shortcut import CANCELLED, Shortcut
 from gatemini.proxy.lines import look
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,12 @@ MAX_LINE_BYTES = 256 * 1024 * 1024
 
 READ_CHUNK = 256 * 1024
 """Bytes of one read: a pipe holds 64 KiB, a socket may hold more."""
+
+LAST_ANSWERS_SECONDS = 1.0
+"""Bounds the wait for answers once the client has closed stdin: clients end a server that is there two seconds later."""
+
+LISTEN = "subscriptions/listen"
+"""A request that stays open as long as the connection."""
 
 BOM = "\ufeff"
 """Some writers begin their stream, or each line, with a byte order mark."""
@@ -84,15 +92,34 @@ class LineSplitter:
         return b"".join(self._parts)
 
 
+class Asked:
+    """Messages on their way to the SDK; `open` are the ids of requests that it has not answered."""
+
+    def __init__(self, stream: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        self._stream = stream
+        self.open: set[str | int | None] = set()
+
+    async def send(self, item: SessionMessage, /) -> None:
+        message = item.message
+        if isinstance(message, JSONRPCRequest) and message.method != LISTEN:
+            self.open.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
+            self.open.discard((message.params or {}).get("requestId"))
+        await self._stream.send(item)
+
+
 class SdkLines:
     """A `LineWriter` as the stream that the SDK writes its messages to."""
 
-    def __init__(self, lines: LineWriter) -> None:
+    def __init__(self, lines: LineWriter, asked: Asked | None = None) -> None:
         self._lines = lines
+        self._asked = asked
 
     async def send(self, item: SessionMessage, /) -> None:
         if self._lines.gone:
             raise anyio.BrokenResourceError
+        if self._asked is not None and isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self._asked.open.discard(item.message.id)
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         await self._lines.send(line)
 
@@ -118,13 +145,14 @@ async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[Read
     """
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     lines = LineWriter(wire.stdout)
+    asked = Asked(incoming)
     async with anyio.create_task_group() as group:
         shortcut.attach(group, lines)
         reading = anyio.CancelScope()
-        group.start_soon(_read_lines, wire.stdin, shortcut, incoming, lines, reading)
+        group.start_soon(_read_lines, wire.stdin, shortcut, incoming, asked, lines, reading)
         group.start_soon(_watch, lines, reading)
         try:
-            yield read_stream, SdkLines(lines)
+            yield read_stream, SdkLines(lines, asked)
         finally:
             group.cancel_scope.cancel()
             read_stream.close()
@@ -140,6 +168,7 @@ async def _read_lines(
     fd: int,
     shortcut: Shortcut,
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    asked: Asked,
     answers: LineWriter,
     reading: anyio.CancelScope,
 ) -> None:
@@ -148,9 +177,12 @@ async def _read_lines(
         while chunk := await _read_some(fd):
             for line in splitter.feed(chunk):
                 if not shortcut.takes(line):
-                    await deliver(line, incoming, answers)
+                    await deliver(line, asked, answers)
         if rest := splitter.rest:
-            await deliver(rest, incoming, answers)
+            await deliver(rest, asked, answers)
+        with anyio.move_on_after(LAST_ANSWERS_SECONDS):
+            while asked.open or shortcut.in_flight:  # noqa: ASYNC110 - two owners of requests, once in a process
+                await anyio.sleep(0.01)
 
 
 async def deliver(line: bytes, incoming: Receives, answers: LineWriter) -> None:
