@@ -46,12 +46,12 @@ lint: setup-dev
 types: setup-dev
 	$(PY) -m mypy
 
-# Twice as many processes as processors, four at most (or WORKERS=N): half of a test's time is waiting for processes and clocks. An idle
-# one takes over tests of the others. Bytecode is kept whatever the environment says: the tests start hundreds of processes, and each
-# would spend a fifth of a second on compiling.
+# One process more than there are processors, four at most (or WORKERS=N): a third of the time of a test is waiting for processes
+# and clocks. An idle one takes over tests of the others. Bytecode is kept whatever the environment says: the tests start hundreds
+# of processes, and each would spend a fifth of a second on compiling.
 # A test that hangs is ended with the stacks of its threads and counts as failed.
 tests tests-long: export PYTHONDONTWRITEBYTECODE :=
-WORKERS ?= $(shell $(PY) -c 'import os; print(2 * (os.cpu_count() or 1))')
+WORKERS ?= $(shell $(PY) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST = $(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal \
 	-o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
 

@@ -1,4 +1,4 @@
-"""The parts of one gateway, and how they are connected: each is made here, and given what it needs."""
+"""Make the parts of one gateway, and connect them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 class Parts:
-    """What one gateway is made of; `App` runs it."""
+    """The parts of one gateway, which `App` runs."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Parts:
         self.tracker.load_usage(cache.usage)
         self.registry = Registry()
         self.registry.set_aliases(config.aliases)
-        look = config.search
-        self.index = SearchIndex(look.ranking, k1=look.k1, b=look.b, name_weight=look.name_weight)
+        search = config.search
+        self.index = SearchIndex(search.ranking, k1=search.k1, b=search.b, name_weight=search.name_weight)
         self.indexing = Indexing(self.index)
         self.registry.listen(self.indexing.follow)
         self.registry.listen(lambda backend, _: self.changes.tell("tools", backend))
@@ -94,7 +94,7 @@ class Parts:
             peers=self.peers,
         )
         self.sandbox, self.warmed = new_sandbox(config.sandbox), anyio.Event()
-        self.began = config
+        self.config_at_start = config
         self.readiness = Readiness(
             self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
         )

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import anyio
 import psutil
@@ -15,13 +16,18 @@ import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
 from gatemini.backends.calls.callers import Caller
+from gatemini.backends.calls.failures import MAY_HAVE_RUN
 from gatemini.backends.calls.large_messages import in_full
 from gatemini.backends.singleton import links
 from gatemini.backends.singleton.messages import request_of
+from gatemini.backends.singleton.singletons import Singletons
 from gatemini.backends.status import State
+from gatemini.backends.transports.interface import Link, Receiver
+from gatemini.backends.transports.opening import open_never
 from gatemini.backends.wire import encode
-from gatemini.config.model.schema import HealthConfig
+from gatemini.config.model.schema import BackendConfig, HealthConfig
 from gatemini.errors import BackendBusy, BackendCrashed, BackendProtocol, BackendTimeout
+from gatemini.processes.children import Children
 from gatemini.state.memory import MemoryStore
 from gatemini.state.replicas import lease
 from gatemini.state.replicas.peers import Peers
@@ -228,6 +234,55 @@ def lose_lease(bench: Bench) -> None:
     guarded._lease._until = -1.0
 
 
+async def test_a_lost_message_ends_the_connection_and_the_next_call_reaches_the_same_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two(tmp_path) as (_, other):
+        pid = await other.value("pid")
+        with monkeypatch.context() as loss:
+            loss.setattr(Store, "take", nothing)
+            error = await raised(other, "echo", x="x" * 20_000)
+        assert isinstance(error, BackendCrashed)
+        assert error.hint == MAY_HAVE_RUN
+        assert await other.value("pid") == pid
+
+
+@pytest.mark.parametrize("replica", [0, 1])
+async def test_a_notification_that_nests_deeply_ends_nothing(tmp_path: Path, replica: int) -> None:
+    deep = "[" * 900 + "]" * 900
+    async with two(tmp_path) as benches:
+        pid = await benches[1].value("pid")
+        for method in ("notifications/message", "notifications/tools/list_changed"):
+            note = f'{{"jsonrpc":"2.0","method":"{method}","params":{{"level":"error","data":{deep}}}}}'
+            await benches[replica].call("raw", {"text": note + '\n{"jsonrpc":"2.0","id":ID,"result":{}}\n'})
+        assert await benches[1].value("pid") == pid
+
+
+async def test_a_replica_that_loses_the_lease_while_it_starts_a_backend_does_not_start_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 3.1)
+
+    @asynccontextmanager
+    async def open_link(_: Receiver) -> AsyncIterator[Link]:
+        monkeypatch.setattr(Store, "lease", never)
+        await anyio.sleep_forever()
+        yield Link("odd", receiver)
+
+    config, receiver = odd_config(instance_mode="singleton"), Mock(Receiver)
+    opened = Singletons(Peers(Store(), "one"), Children(None), {}.get).opener(config, open_link)
+    with anyio.fail_after(TEST_SECONDS), pytest.raises(BackendCrashed, match="lost the lease"):
+        async with opened(receiver):
+            raise AssertionError
+
+
+def test_a_backend_without_a_process_needs_no_lease() -> None:
+    config = BackendConfig(name="http", url="https://x/mcp", instance_mode="singleton")
+    singletons = Singletons(Peers(Store(), "one"), Children(None), {}.get)
+    assert singletons.opener(config, open_never) is open_never
+
+
 def test_only_a_request_is_answered_as_not_sent() -> None:
     """An answer to a question has the id of the question, which a call may have as well."""
     sent = [
@@ -280,6 +335,10 @@ async def test_an_outage_of_the_store_longer_than_the_lease_ends_the_process(
             outage.setattr(Store, "lease", never)
             await Bench.until_true(lambda: one.manager.status("odd").pid != pid)
         assert await other.value("pid") == await one.value("pid") != pid
+
+
+async def nothing(*_: Any) -> None:
+    """Find no value: it has expired."""
 
 
 async def never(*_: Any) -> bool:

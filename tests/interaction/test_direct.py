@@ -166,6 +166,12 @@ def test_a_request_that_cannot_be_parsed_gets_its_answer(shared: Raw, rest: byte
     assert reason in error["message"]
 
 
+def test_a_cancel_of_what_is_no_request_ends_nothing(shared: Raw) -> None:
+    for ident in ([1], {}, None, 1.5, True):
+        shared.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ident}})
+    assert len(shared.request("tools/list")["result"]["tools"]) == 7
+
+
 def test_a_request_with_half_a_character_is_answered(shared: Raw) -> None:
     """JSON.stringify writes a lone surrogate for a string that was cut inside an emoji."""
     code = b'return \\"\\ud83d\\".length;'

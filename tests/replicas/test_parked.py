@@ -11,18 +11,10 @@ from mcp_types import ElicitRequestParams, ElicitResult
 
 from fixtures.direct import text_of
 from fixtures.http_gateway import Served, messages, result, text
-from fixtures.replicas import Cluster
+from fixtures.replicas import QUESTION, Cluster
 
 pytestmark = pytest.mark.anyio
 
-QUESTION = {
-    "method": "elicitation/create",
-    "params": {
-        "mode": "form",
-        "message": "May I?",
-        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
-    },
-}
 CODE = f"""await ledger.write({{key: "before"}});
 const said = await ask.ask({json.dumps(QUESTION)});
 await ledger.look({{}});

@@ -20,7 +20,7 @@ from fixtures.direct import text_of
 from fixtures.http_gateway import Served, text
 from fixtures.paused import pause
 from fixtures.redis_server import redis_running
-from fixtures.replicas import Cluster, Replica, cluster
+from fixtures.replicas import QUESTION, Cluster, Replica, cluster
 from fixtures.running import running_app
 from gatemini.state.replicas.lease import LEASE_SECONDS, MARGIN_SECONDS
 
@@ -28,14 +28,6 @@ pytestmark = pytest.mark.anyio
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 COUNTING, ASKING = FIXTURES / "counting_server.py", FIXTURES / "asking_server.py"
-QUESTION = {
-    "method": "elicitation/create",
-    "params": {
-        "mode": "form",
-        "message": "May I?",
-        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
-    },
-}
 COUNT = "return await counting.count({});"
 BUSY_SECONDS = 20.0
 """What a busy machine may add to a time that is promised."""
@@ -59,8 +51,11 @@ def children(replica: Replica, server: Path) -> list[psutil.Process]:
 
 
 def split(found: Cluster, server: Path) -> tuple[int, int]:
-    """(the number of the replica that runs the backend, that of the other one)."""
-    numbers = [number for number in range(2) if children(found.replicas[number], server)]
+    """(the number of the replica that runs the backend, that of the other one), once one runs it."""
+    end = time.monotonic() + 60
+    while not (numbers := [number for number in range(2) if children(found.replicas[number], server)]):
+        assert time.monotonic() < end
+        time.sleep(0.05)
     assert len(numbers) == 1
     return numbers[0], 1 - numbers[0]
 

@@ -116,7 +116,7 @@ class BackendTable:
         """All backends and all instances of dedicated ones."""
         return [*self._backends.values(), *(b for i in self._instances.values() for b in i.instances)]
 
-    def _raise_what_waits(self, name: str, error: BackendError) -> None:
+    def _raise_if_incomplete(self, name: str, error: BackendError) -> None:
         """Raise what is missing, where a backend did not start because its configuration is incomplete."""
         if isinstance(error, BackendStarting) and name in self._waits:
             text = f"{name} {self._waits[name]}; the time for this call is over"

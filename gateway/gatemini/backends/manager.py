@@ -316,7 +316,7 @@ class Manager(BackendTable):
                     continue
                 if outcome := await fall_back(call, own, error, self._backends, self._instance):
                     return outcome
-                self._raise_what_waits(backend, error)
+                self._raise_if_incomplete(backend, error)
                 raise
 
     async def read(
@@ -358,7 +358,7 @@ class Manager(BackendTable):
             except BackendError as error:
                 if self._replaced(backend, error, deadline, repeatable=repeatable):
                     continue
-                self._raise_what_waits(name, error)
+                self._raise_if_incomplete(name, error)
                 raise
 
     def _replaced(self, used: Backend, error: BackendError, end: float, *, repeatable: bool = False) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from gatemini.text.shorten import counted
 
 if TYPE_CHECKING:
     from gatemini.config.load import Loaded
+    from gatemini.policy.audit.record import Head
     from gatemini.policy.audit.show import Filter
     from gatemini.policy.audit.verify import Report
 
@@ -34,18 +36,24 @@ def verify(
     from gatemini.policy.audit.anchors import read_anchors
 
     loaded = None if path is not None else _loaded(config)
-    files = _files(path, loaded)
     places = list(anchors or ())
     if loaded is not None and loaded.config.audit.anchor.file is not None and not anchors:
         places = [loaded.config.audit.anchor.file]
-    known, torn = [], []
-    for place in places:
-        if not place.is_file():
-            raise InvalidRequest(f"there is no file of anchors: {place}")
-        heads, others = read_anchors(place)
-        known += heads
-        torn += [checking.Finding(str(place), line, "is not an anchor") for line in others]
-    report = checking.verify(files, heads=head or (), anchors=known)
+    known: list[Head] = []
+    torn: list[checking.Finding] = []
+
+    def read() -> list[Head]:
+        known.clear()
+        torn.clear()
+        for place in places:
+            if not place.is_file():
+                raise InvalidRequest(f"there is no file of anchors: {place}")
+            heads, others = read_anchors(place)
+            known.extend(heads)
+            torn.extend(checking.Finding(str(place), line, "is not an anchor") for line in others)
+        return known
+
+    report = checking.verify_live(partial(_files, path, loaded), heads=head or (), anchors=read)
     report.findings += torn
     if as_json:
         shell.emit(_as_json(report, len(known)))

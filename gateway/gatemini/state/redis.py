@@ -29,7 +29,7 @@ PATIENCE_SECONDS = 1.0
 READERS = 1000
 """Streams that are read at once; each has a connection."""
 TRIMMED_MESSAGES = 100
-"""Messages of a stream that its reader has had before it removes them from the server, all at once."""
+"""After so many messages the reader of a stream removes them from the server, all at once."""
 BLOCK_SECONDS = 5.0
 """How long one request for new messages of a stream waits on the server."""
 
@@ -215,7 +215,7 @@ class RedisStore:
         await self._do(scripts.SEND, name, _ms(ttl), STREAM_MESSAGES, sealed, again=False)
 
     async def read(self, stream: str) -> AsyncIterator[bytes]:
-        name, last, kept = self._prefix + stream, b"0", 0
+        name, last, read = self._prefix + stream, b"0", 0
         while True:
             try:
                 found: Any = await self._waiting.xread({name: last}, block=int(BLOCK_SECONDS * 1000))
@@ -224,13 +224,13 @@ class RedisStore:
                 continue
             for last, fields in found[0][1] if found else ():  # noqa: B007 - the next request begins after it
                 value = self._sealer.unseal(name, fields[b"m"])
-                kept += 1
+                read += 1
                 if value is not None:
                     yield value
-            if kept >= TRIMMED_MESSAGES:
+            if read >= TRIMMED_MESSAGES:
                 with suppress(StateUnavailable):
                     await self._do("XTRIM", name, "MINID", last)
-                    kept = 0
+                    read = 0
 
 
 def _ms(seconds: float) -> int:

@@ -25,11 +25,11 @@ RECONNECT_SECONDS = 0.05
 """Between a connection that broke and the next attempt."""
 FAILED = (RedisError, OSError, TimeoutError)
 SETTLED_SECONDS = 1.0
-"""A connection that is younger was made to what the address leads to now: its refusals are final."""
+"""A refusal over a younger connection is final: it leads to the server that the address stands for now."""
 
 
 class Demoted(Disconnected):
-    """The server has become a replica of another one, which may be at its address now, and keeps connections open."""
+    """The server has become a replica, and keeps its connections open; the new primary may be at its address now."""
 
 
 class _Command:
@@ -51,7 +51,7 @@ class Commands:
 
     def __init__(self, pool: ConnectionPool, demoted: Callable[[], Awaitable[None]]) -> None:
         """`pool` knows how to connect; its connections must have no time limit of their own. `demoted` is called when the
-        server has become a replica: other connections to it are of no use either.
+        server has become a replica, to close other connections to it.
         """
         self._pool, self._demoted = pool, demoted
         self._settled_at = 0.0

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import anyio
 from watchfiles import awatch
-from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from gatemini.config.load import Loaded
 from gatemini.config.model.schema import Config
@@ -163,10 +162,8 @@ async def _change(folders: set[Path], changed: Callable[[], bool], stop: anyio.E
         ):
             if changed():
                 return
-    except (
-        OSError,
-        WatchfilesRustInternalError,
-    ) as refusal:  # inotify's limits of the user, a removed folder
+    # inotify's limits of the user, a removed folder: watchfiles has an error of its own, a RuntimeError, for some of them.
+    except (OSError, RuntimeError) as refusal:
         logger.warning("changes of the configuration are seen only every %d s: %s", LOOK_MS // 1000, refusal)
         while not (stop.is_set() or changed()):
             with anyio.move_on_after(LOOK_MS / 1000):

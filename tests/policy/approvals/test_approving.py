@@ -168,6 +168,16 @@ async def test_secrets_are_not_shown_to_the_client(app: App, before: int) -> Non
     assert 'value: "«secret PIN»"' in number
 
 
+async def test_arguments_that_nest_too_deeply_to_be_shown_are_denied(app: App) -> None:
+    app.chain.redactor.add((("TOKEN", "s3cret-value"),))
+    deep = f'{{"tool": "demo.write", "arguments": {{"key": "a", "value": {"[" * 900}1{"]" * 900}}}}}'
+    async with client_of(app, elicitation_callback=Person(accept)) as client:
+        result = await run_chain(client, deep)
+        assert "ApprovalDenied: demo.write" in text_of(result)
+        assert "nest too deeply to be shown to a person" in text_of(result)
+        assert await written(client) == []
+
+
 async def test_a_session_grant_is_asked_for_once(app: App) -> None:
     asks(app, Ask("session", CHANNELS))
     person = Person(accept)

@@ -18,7 +18,7 @@ from gatemini.policy.audit.anchors import anchor_line, read_anchors
 from gatemini.policy.audit.files import audit_files, unjoined_heads
 from gatemini.policy.audit.record import MOST_LINE_BYTES, Head, digest
 from gatemini.policy.audit.show import Filter, records
-from gatemini.policy.audit.verify import Report, verify
+from gatemini.policy.audit.verify import Report, verify, verify_live
 
 pytestmark = pytest.mark.anyio
 
@@ -101,6 +101,31 @@ def changed(files: list[Path], change: Change, head: str, rng: random.Random) ->
         return verify(files, heads=[head])
     finally:
         path.write_bytes(whole)
+
+
+def test_a_log_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    files = anyio.run(functools.partial(written_log, tmp_path, 200, rotate_mb=0.02))
+    deleted = tmp_path / "deleted.jsonl"
+    for before in (files[:1] + files[2:], [*files, deleted], []):
+        listings = iter([before, before])
+        report = verify_live(lambda found=listings: next(found, files), anchors=list)  # type: ignore[misc]
+        assert report.findings == []
+
+
+def test_what_is_wrong_with_a_log_is_found_however_it_changes_meanwhile(tmp_path: Path) -> None:
+    files = anyio.run(functools.partial(written_log, tmp_path, 200, rotate_mb=0.02))
+    del files[1]
+    assert verify_live(lambda: files, anchors=list).findings
+
+    def growing() -> list[Path]:
+        with files[0].open("ab") as file:
+            file.write(b"x")
+        return files
+
+    assert verify_live(growing, anchors=list).findings
+    files[0].unlink()
+    with pytest.raises(FileNotFoundError):
+        verify_live(lambda: files, anchors=list)
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 CHECK_SECONDS = 1.0
 """Between two checks that the other replica is alive and has the lease."""
 LAST_WORD_SECONDS = 1.0
+"""How long the end of a connection may take to be sent to the other replica."""
+STARTS_AGAIN = "it starts again at another replica; look whether this call took effect before you repeat it"
 
 CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 """Notifications of a backend that concern all replicas."""
@@ -38,12 +40,12 @@ class RelayedLink(Link):
     def __init__(
         self, name: str, receiver: Receiver, peers: Peers, holder: tuple[str, str], link: str
     ) -> None:
-        """`holder`: the replica that runs it, and its life there."""
+        """`holder`: the replica that runs the backend, and its life there."""
         super().__init__(name, receiver)
         self.leaves = anyio.Event()
-        """Set when the other replica is about to end it, after the open calls."""
+        """Set when the other replica is about to end the backend, after the open calls."""
         self.over = False
-        """Whether it has ended there, or is about to, so that this life of it cannot be connected to again."""
+        """Whether the backend has ended there, or is about to: this life of it cannot be connected to again."""
         self._peers, self._link = peers, link
         self._replica, self._life = holder
         self._give, self._take = anyio.create_memory_object_stream[FromOwner](float("inf"))
@@ -80,6 +82,8 @@ class RelayedLink(Link):
                     self.leaves.set()
                 elif message.kind == "ended":
                     self._end("has ended at the replica that ran it")
+                elif message.kind == "lost":
+                    self._end("runs at a replica that has ended the connection to it", MAY_HAVE_RUN)
                 else:
                     await self._pass(message)
 
@@ -109,11 +113,8 @@ class RelayedLink(Link):
                 elif await self._peers.store.leased_by(key(self._name)) != owner(self._replica, self._life):
                     self._end("is lost: the replica that ran it has lost its lease")
 
-    def _end(self, how: str) -> None:
+    def _end(self, how: str, hint: str = STARTS_AGAIN) -> None:
         if self.failure is None:
-            hint = (
-                "it starts again at another replica; look whether this call took effect before you repeat it"
-            )
             self.failure = BackendCrashed(f"{self._name} {how}", sent=True, hint=hint)
             self._receiver.fail(self.failure)
             self.closed.set()
@@ -127,7 +128,7 @@ class RelayedLink(Link):
 
 
 class GuardedLink(Link):
-    """The connection to a backend of this replica: nothing is written to it once the lease may be another's."""
+    """The connection to a backend of this replica: nothing is written to it once another replica may have the lease."""
 
     def __init__(self, name: str, receiver: Receiver, link: Link, lease: Lease) -> None:
         super().__init__(name, receiver)
@@ -156,7 +157,7 @@ class GuardedLink(Link):
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         if not self._lease.held:
             self.lose()
-            raise self._lost(sent=False)
+            raise lease_lost(self._name, sent=False)
         await self._link.send(message, ident=ident)
 
     def abandon(self, ident: int) -> bool:
@@ -165,17 +166,13 @@ class GuardedLink(Link):
     def lose(self) -> None:
         """End the connection: the lease is lost."""
         if self._link.failure is None:
-            self._link.failure = self._lost(sent=True)
+            self._link.failure = lease_lost(self._name, sent=True)
             self._receiver.fail(self._link.failure)
             self.closed.set()
 
-    def _lost(self, *, sent: bool) -> BackendError:
-        text = f"this replica has lost the lease of {self._name}, which may run at another one now"
-        return BackendCrashed(text, sent=sent, hint=MAY_HAVE_RUN if sent else NOT_RUN)
-
 
 class Overheard:
-    """The receiver of a backend's messages; those on changes of its lists go to `on_change` as well."""
+    """Passes a backend's messages on to a receiver; those on changes of its lists go to `on_change` as well."""
 
     def __init__(self, receiver: Receiver, on_change: Callable[[Json], None]) -> None:
         self._receiver, self._on_change = receiver, on_change
@@ -185,6 +182,12 @@ class Overheard:
         if isinstance(piece, Frame) and piece.message.get("method") in CHANGES:
             self._on_change(piece.message)
         self._receiver.receive(piece, during)
+
+
+def lease_lost(name: str, *, sent: bool) -> BackendCrashed:
+    """Return the error for calls at a replica that may not run a backend any more."""
+    text = f"this replica has lost the lease of {name}, which may run at another one now"
+    return BackendCrashed(text, sent=sent, hint=MAY_HAVE_RUN if sent else NOT_RUN)
 
 
 def key(backend: str) -> str:

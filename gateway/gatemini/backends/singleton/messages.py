@@ -33,13 +33,13 @@ class ToOwner(msgspec.Struct, array_like=True):
 
 
 class FromOwner(msgspec.Struct, array_like=True):
-    """What comes from a backend.
+    """What the replica that runs a backend sends to another one.
 
-    `message`: a JSON-RPC message. `failed`: the request `ident` has no answer, and `message` is why. `leaves`: it is about to
-    end here, after the open calls. `ended`: it does not run here any more.
+    `message`: a JSON-RPC message of the backend. `failed`: the request `ident` has no answer, and `message` is why.
+    `leaves`: the backend is about to end, after the open calls. `ended`: it has ended. `lost`: only the connection has.
     """
 
-    kind: Literal["message", "failed", "leaves", "ended"]
+    kind: Literal["message", "failed", "leaves", "ended", "lost"]
     ident: int = 0
     message: bytes = b""
     notes: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class FromOwner(msgspec.Struct, array_like=True):
 
 
 class Failure(msgspec.Struct, array_like=True):
-    """A BackendError."""
+    """A BackendError, as it is sent to another replica."""
 
     code: str
     message: str

@@ -23,6 +23,7 @@ from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.singleton import messages
 from gatemini.backends.singleton.messages import FROM_OWNER, Failure, FromOwner, ToOwner
 from gatemini.backends.status import ServerFacts
+from gatemini.backends.wire import encode
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, StateUnavailable
 from gatemini.model import Json
 from gatemini.state.replicas.peers import ALIVE_SECONDS, Peers
@@ -48,7 +49,8 @@ class Connection:
         self._peers, self._replica, self._link, self._find = peers, replica, link, find
         self._give, self._take = anyio.create_memory_object_stream[ToOwner](NO_LIMIT)
         self._open: dict[int, anyio.CancelScope] = {}
-        self._asked: dict[int, anyio.Event] = {}
+        self._questions: dict[int, anyio.Event] = {}
+        """Open questions of the backend, each with what is set once its answer is in `_answers`."""
         self._answers: dict[int, Json] = {}
         self._idents = itertools.count(1)
         self._waiting: deque[FromOwner] = deque()
@@ -69,7 +71,8 @@ class Connection:
             self._more.set()
 
     async def run(self) -> None:
-        """Serve the other replica until its connection has ended, or this one."""
+        """Serve the other replica until it has closed the connection or is gone, or the backend ends."""
+        last = FromOwner("ended")
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._send_posted)
@@ -78,12 +81,13 @@ class Connection:
                     if not message.message or not await self._dispatch(message, tasks):
                         break
                 tasks.cancel_scope.cancel()
+            last = FromOwner("lost")  # not cancelled from outside: the backend goes on
         finally:
             self._give.close()
             self._take.close()
             with anyio.move_on_after(LAST_WORD_SECONDS, shield=True), suppress(StateUnavailable):
-                for last in (*self._waiting, FromOwner("ended")):
-                    await messages.send(self._peers, self._replica, FROM_OWNER, self._link, last)
+                for left in (*self._waiting, last):
+                    await messages.send(self._peers, self._replica, FROM_OWNER, self._link, left)
 
     async def _watch(self, scope: anyio.CancelScope) -> None:
         """End the connection when the other replica is gone."""
@@ -99,7 +103,9 @@ class Connection:
             body = await messages.body(self._peers, packed)
             message = json.loads(body)  # exact also for integers beyond 64 bits and half surrogates
         except StateUnavailable as error:
-            logger.warning("a connection of another replica is ended: %s", error.message)
+            logger.warning(
+                "%s: the connection of another replica is ended: %s", packed.backend, error.message
+            )
             return False
         except RecursionError:
             refused = BackendProtocol("the arguments are nested too deeply to reach another replica")
@@ -107,9 +113,9 @@ class Connection:
             return True
         method, ident = message.get("method"), message.get("id")
         if method is None:
-            if (asked := self._asked.get(ident)) is not None:
+            if (answered := self._questions.get(ident)) is not None:
                 self._answers[ident] = message
-                asked.set()
+                answered.set()
         elif method == CANCELLED:
             if (scope := self._open.get(as_object(message.get("params")).get("requestId", 0))) is not None:
                 scope.cancel()
@@ -194,14 +200,14 @@ class Connection:
     async def _ask(self, method: str, params: Json) -> Json:
         """Pass a question of the backend to the other replica."""
         ident = next(self._idents)
-        answered = self._asked[ident] = anyio.Event()
+        answered = self._questions[ident] = anyio.Event()
         try:
             question = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
-            await self._send(FromOwner("message", message=orjson.dumps(question)))
+            await self._send(FromOwner("message", message=encode(question)))
             await answered.wait()
             answer = self._answers[ident]
         finally:
-            del self._asked[ident]
+            del self._questions[ident]
             self._answers.pop(ident, None)
         if "error" in answer:
             error = as_object(answer["error"])
@@ -214,7 +220,7 @@ class Connection:
 
     def _notify(self, method: str, params: Json) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params}
-        self.post(FromOwner("message", message=orjson.dumps(message)))
+        self.post(FromOwner("message", message=encode(message)))
 
     # -- sending ----------------------------------------------------------------------------------------
 
@@ -250,10 +256,10 @@ def handshake(facts: ServerFacts, method: str) -> Json:
     modern = facts.era == "modern"
     if modern is not (method == "server/discover"):
         raise RpcError(METHOD_NOT_FOUND, f"the server does not speak the revisions of {method}")
-    said: dict[str, Any] = {"capabilities": facts.capabilities}
+    result: dict[str, Any] = {"capabilities": facts.capabilities}
     if facts.instructions is not None:
-        said["instructions"] = facts.instructions
+        result["instructions"] = facts.instructions
     if modern:
         meta = {} if facts.server_info is None else {META_SERVER: facts.server_info}
-        return {**said, "supportedVersions": [MODERN_VERSION], "_meta": meta}
-    return {**said, "protocolVersion": facts.protocol_version, "serverInfo": facts.server_info or {}}
+        return {**result, "supportedVersions": [MODERN_VERSION], "_meta": meta}
+    return {**result, "protocolVersion": facts.protocol_version, "serverInfo": facts.server_info or {}}

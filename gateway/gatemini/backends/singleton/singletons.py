@@ -1,4 +1,4 @@
-"""The singletons of one replica: run a backend here under its lease, or connect to it at the replica that runs it."""
+"""The singletons of one replica: run a backend under its lease, or connect to it at the replica that runs it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from functools import partial
 import anyio
 import anyio.abc
 import msgspec
-import orjson
 
 from gatemini.backends.actor import Backend
 from gatemini.backends.calls.failures import NOT_RUN
 from gatemini.backends.singleton import messages
-from gatemini.backends.singleton.links import GuardedLink, Overheard, RelayedLink, key, owner
+from gatemini.backends.singleton.links import GuardedLink, Overheard, RelayedLink, key, lease_lost, owner
 from gatemini.backends.singleton.messages import FROM_OWNER, TO_OWNER, Failure, FromOwner, ToOwner
 from gatemini.backends.singleton.owner import Connection
 from gatemini.backends.transports.interface import Link, OpenLink, Receiver
+from gatemini.backends.wire import encode
 from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendUnreachable, StateUnavailable
 from gatemini.model import Json
@@ -82,7 +82,7 @@ class Singletons:
         self._peers, self._children, self._find = peers, children, find
         self._lives: dict[str, _Life] = {}
         self._asks: set[str] = set()
-        """Owners for which this replica asks for a lease: the others may know that it has one before itself."""
+        """Owners for which this replica asks for a lease: another replica may know before this one that it has it."""
         self._links: dict[str, RelayedLink] = {}
         self._over: dict[str, str] = {}
         """Backend → its life at another replica that has ended, or is about to: there is nothing to connect to."""
@@ -100,7 +100,7 @@ class Singletons:
 
     def opener(self, config: BackendConfig, open_link: OpenLink) -> OpenLink:
         """Return what opens a connection to the one process; `open_link` starts it."""
-        if config.instance_mode != "singleton" or not self._peers.store.shared:
+        if not (config.runs_once and self._peers.store.shared):
             return open_link
         return partial(self._open, config, open_link)
 
@@ -129,7 +129,7 @@ class Singletons:
         self._to_owner(message)
 
     async def _refuse(self, message: PeerMessage, content: ToOwner) -> None:
-        """Refuse a message to a backend that does not run here, or no longer under the lease that the sender knows."""
+        """Refuse a message to a backend that this replica does not run, or not under the lease that the sender knows."""
         crashed = BackendCrashed(f"{content.backend} does not run any more", hint=NOT_RUN)
         reason = Failure.of(crashed).written
         with suppress(StateUnavailable):
@@ -209,15 +209,20 @@ class Singletons:
     ) -> AsyncIterator[Link]:
         name, kept, opened = config.name, anyio.CancelScope(shield=True), anyio.Event()
         link: GuardedLink
+        is_lost = False
 
         def changed(message: Json) -> None:
-            life.post(FromOwner("message", message=orjson.dumps(message)))
+            life.post(FromOwner("message", message=encode(message)))
 
         async def keep() -> None:
+            nonlocal is_lost
             with kept:  # also while the process ends
                 await lease.keep()
-                await opened.wait()
-                logger.warning("%s is ended here: its lease could not be renewed", name)
+                is_lost = True
+                logger.warning("%s is ended: its lease could not be renewed", name)
+                if not opened.is_set():  # it may not be started any more
+                    tasks.cancel_scope.cancel()
+                    return
                 link.lose()
                 await anyio.sleep(KILL_SECONDS)
                 if link.pid is not None:
@@ -239,3 +244,5 @@ class Singletons:
                 self._lives.pop(name, None)
                 kept.cancel()
                 tasks.cancel_scope.cancel()
+        if is_lost:
+            raise lease_lost(name, sent=opened.is_set())

@@ -279,12 +279,17 @@ class BackendConfig(Strict):
         return self.oauth is not None and (self.oauth.per_user or self.oauth.exchange is not None)
 
     @property
+    def runs_once(self) -> bool:
+        """Whether one process of it serves all replicas on one store."""
+        return self.instance_mode == "singleton" and self.transport in ("stdio", "python")
+
+    @property
     def without_effect(self) -> list[tuple[str, str]]:
         """Keys that do nothing in a `singleton`, each with the reason."""
         if self.instance_mode != "singleton":
             return []
         found = []
-        if self.transport not in ("stdio", "python"):
+        if not self.runs_once:
             found.append(
                 ("instance_mode", f"singleton has no effect on {self.transport}: no process is kept")
             )

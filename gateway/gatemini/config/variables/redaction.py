@@ -100,7 +100,7 @@ class Redactor:
         return found
 
     def value(self, value: Any, *, numbers: bool = False) -> Any:
-        """The same for everything inside a JSON value or a dataclass, keys included; the value itself is left alone.
+        """Return a JSON value or a dataclass without secrets in its texts and keys; the value given is not changed.
 
         `numbers`: a number that spells a secret becomes a text too. Not for messages, in which numbers must be numbers.
         """
@@ -122,7 +122,7 @@ class Redactor:
         return value
 
     def arguments(self, value: Any) -> Any:
-        """The same for arguments of a call, which code may pass a secret of digits as a number."""
+        """Return arguments of a call without secrets: code may pass a secret of digits as a number."""
         return self.value(value, numbers=True)
 
     def _number(self, number: float) -> Any:

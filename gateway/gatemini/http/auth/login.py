@@ -230,7 +230,7 @@ class Logins:
         if self._introspection is not None and config.auth.introspection is not None:
             claims = await self._introspection.claims(token)
             named = claims.get("iss")
-            # An issuer that calls itself as ours must not speak for the principals of the token file.
+            # Under our own name, an issuer could give its users the principals of the token file.
             if not isinstance(named, str) or named == OWN_ISSUER:
                 named = config.auth.introspection.url
             return _of_claims(claims, named, _client(claims, "client_id"), token)

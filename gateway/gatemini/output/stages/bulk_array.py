@@ -21,6 +21,7 @@ DISCLOSURE_CHARS = 400
 
 
 def write_table(draft: Draft, options: OutputOptions) -> bool:
+    """Write the array with the bulk as a table, where that saves enough; whether it is written, which ends the stages."""
     limit = min(options.chunk_threshold, options.limit.plain)
     if not options.table or not draft.faithful or draft.raw is None:
         return False

@@ -10,7 +10,7 @@ from gatemini.text.truncate import truncate
 
 
 def shorten_text(draft: Draft, options: OutputOptions) -> None:
-    """Plain text that nobody asked for at this length: head, tail, and an outline of what is between."""
+    """Shorten plain text to head, tail and an outline of what is between, unless the call says how much it takes."""
     if draft.raw is not None or options.named_size or not options.smart_truncation:
         return
     if len(draft.text) <= options.text_threshold or options.budget_tokens is not None:
@@ -21,6 +21,7 @@ def shorten_text(draft: Draft, options: OutputOptions) -> None:
 
 
 def truncate_text(draft: Draft, options: OutputOptions) -> None:
+    """Cut what does not fit after all other stages."""
     if not options.smart_truncation or draft.fits(options.limit):
         return
     if not options.limit.part(1, 2).holds(*draft.notes):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from gatemini.errors import StateUnavailable
 from gatemini.model import Json
 from gatemini.policy.approvals import client
 from gatemini.policy.approvals.grants import Approval, GrantStore, NotDecided, State
-from gatemini.policy.approvals.refusal_texts import not_granted, nothing_asks
+from gatemini.policy.approvals.refusal_texts import not_granted, nothing_asks, too_deep
 from gatemini.policy.approvals.shared_grants import SharedGrants
 from gatemini.policy.approvals.subject import Request, Subject
 from gatemini.policy.approvals.webhook import Webhook, WebhookFailed
@@ -127,7 +127,8 @@ class Approvals:
         `alone`: without the grants of other replicas, which the state store has. Raises ApprovalDenied, ApprovalPending
         or StateUnavailable.
         """
-        subject = Subject.of(facts, revision, decision.grounds)
+        with _within_depth(facts, decision):
+            subject = Subject.of(facts, revision, decision.grounds)
         if await self._is_granted(subject, facts, None if alone else self.shared):
             return True
         via = tuple(channel for channel in decision.ask.via if self._has(channel))
@@ -135,7 +136,8 @@ class Approvals:
             about = {"session": facts.session, "chain": facts.chain, "rule": decision.rule}
             self.event("approval", step="impossible", tool=facts.qualified, **about)
             raise nothing_asks(facts.qualified, decision, self.allowed)
-        request = Request.of(facts, decision, reads, self._redact)
+        with _within_depth(facts, decision):
+            request = Request.of(facts, decision, reads, self._redact)
         approval = self.store.open(subject, request, replace(decision.ask, via=via))
         self._record("asked", approval)
         waiter = _Waiter(approval, reach)
@@ -355,6 +357,15 @@ class Approvals:
             revision=approval.subject.revision,
             **{key: value for key, value in more.items() if value},
         )
+
+
+@contextmanager
+def _within_depth(facts: CallFacts, decision: Decision) -> Iterator[None]:
+    """Deny a call whose arguments nest too deeply to be written as text."""
+    try:
+        yield
+    except RecursionError:
+        raise too_deep(facts.qualified, decision) from None
 
 
 async def _elicit(reach: Reach, params: Json) -> Json:

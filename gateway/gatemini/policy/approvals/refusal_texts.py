@@ -47,8 +47,19 @@ def nothing_asks(tool: str, decision: Decision, allowed: Collection[Channel]) ->
         f"{channel}: {_ABSENT[channel] if channel in allowed else 'policy.approvals.via leaves it out'}"
         for channel in decision.ask.via
     )
-    rule = f"{decision.rule}: {decision.reason}" if decision.reason else decision.rule
     return ApprovalDenied(
-        f"{tool} needs an approval ({rule}), and nothing can ask for it ({why})",
+        f"{tool} needs an approval ({_rule(decision)}), and nothing can ask for it ({why})",
         hint="report this to the user; only the owner of this gateway can change its policy",
     )
+
+
+def too_deep(tool: str, decision: Decision) -> ApprovalDenied:
+    """Return the error of a call whose arguments nest so deeply that no person can be shown them."""
+    return ApprovalDenied(
+        f"{tool} needs an approval ({_rule(decision)}), and its arguments nest too deeply to be shown to a person",
+        hint="pass arguments of fewer levels",
+    )
+
+
+def _rule(decision: Decision) -> str:
+    return f"{decision.rule}: {decision.reason}" if decision.reason else decision.rule

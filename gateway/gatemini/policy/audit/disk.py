@@ -74,9 +74,7 @@ class Disk:
         try:
             self._file.append(line)
         except OSError:
-            if (
-                self._file.is_empty()
-            ):  # no record will ever be missing from it: `verify` would take it for a cut file
+            if self._file.is_empty():  # `verify` would take it for a file that was cut
                 self._file.remove()
                 self._file = None
                 self._number -= 1

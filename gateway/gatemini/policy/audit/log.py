@@ -79,7 +79,7 @@ class AuditLog:
         self.synced = 0
         """The last record that is known to be on the disk."""
         self._written = anyio.Event()
-        """Set by each record until the next sync, for the tasks of `run`."""
+        """Set while a record waits for a sync, to wake the task that syncs."""
         self._sync_done = anyio.Event()
         self._anchored = 0
         self._anchor_due = anyio.Event()

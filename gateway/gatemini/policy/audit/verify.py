@@ -7,7 +7,7 @@ it may be anything.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,6 +75,36 @@ class _Known:
     heads: set[str]
     met: set[tuple[str, int]] = field(default_factory=set)
     heads_met: set[str] = field(default_factory=set)
+
+
+TRIES = 3
+"""How often a log that changes meanwhile is read: a gateway that runs begins files, and deletes old ones."""
+
+
+def verify_live(
+    find: Callable[[], Sequence[Path]], *, heads: Sequence[str] = (), anchors: Callable[[], Sequence[Head]]
+) -> Report:
+    """Verify a log to which gateways may write. What is found is looked at again if the files have changed meanwhile.
+
+    `find` and `anchors` return the files and the heads sent outside as they are now.
+    """
+    for _ in range(TRIES - 1):
+        sent, before = anchors(), _sizes(find)  # in this order: what is anchored is in the files
+        try:
+            report = verify(find(), heads=heads, anchors=sent)
+        except FileNotFoundError:  # deleted, as `keep` says
+            continue
+        if not report.findings or (before is not None and before == _sizes(find)):
+            return report
+    sent = anchors()
+    return verify(find(), heads=heads, anchors=sent)
+
+
+def _sizes(find: Callable[[], Sequence[Path]]) -> dict[Path, int] | None:
+    try:
+        return {path: path.stat().st_size for path in find()}
+    except FileNotFoundError:
+        return None
 
 
 def verify(files: Iterable[Path], *, heads: Iterable[str] = (), anchors: Iterable[Head] = ()) -> Report:

@@ -12,7 +12,7 @@ from gatemini.model import Json
 CPU_SECONDS = 0.005
 """The most that one evaluation may take."""
 TRIES = 2
-"""So many evaluations in a row must take too long for it to fail: a garbage collection lengthens one, not the next."""
+"""Evaluations in a row that must take too long before a rule fails: a garbage collection lengthens one, not the next."""
 MOST_WORK = 1_000_000
 """The most that one evaluation may have to do, in steps of some 5 ns, if everything in its loops looks at everything."""
 DEPTH = 100

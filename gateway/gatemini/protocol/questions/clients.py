@@ -26,7 +26,7 @@ class Client:
     can: Json
     ask: AskFn | None
     may_use: Callable[[str], bool]
-    """Whether it could call or read something of a backend; one of which it could not learns nothing of the client."""
+    """Whether the client may call or read anything of a backend; any other backend learns nothing of the client."""
 
 
 OF_LATER_CLIENTS: Json = {"elicitation": {"form": {}, "url": {}}}

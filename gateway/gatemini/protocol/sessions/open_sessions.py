@@ -32,6 +32,6 @@ class OpenSessions:
             session.close()
 
     def latest_client(self) -> str | None:
-        """Return the name of the client that has connected last among those connected, else of the last one that was."""
+        """Return the name of the connected client that connected last; if none is, of the one that left last."""
         clients = [self._last_client, *(session.client for session in self._open)]
         return next((name for name in reversed(clients) if name), None)

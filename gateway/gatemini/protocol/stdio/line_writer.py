@@ -43,6 +43,11 @@ class LineWriter:
         if self.gone:
             self.lost.set()
 
+    async def flushed(self) -> None:
+        """Wait until the lines are written that were sent before."""
+        async with self._turn:
+            pass
+
     def _write_now(self, line: bytes) -> bool:
         if len(line) > PIPE_BUF or self._writing.locked() or not _writable_now(self._fd):
             return False

@@ -92,7 +92,7 @@ class LineSplitter:
         return b"".join(self._parts)
 
 
-class Asked:
+class OpenRequests:
     """Messages on their way to the SDK; `open` are the ids of requests that it has not answered."""
 
     def __init__(self, stream: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
@@ -104,22 +104,24 @@ class Asked:
         if isinstance(message, JSONRPCRequest) and message.method != LISTEN:
             self.open.add(message.id)
         elif isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
-            self.open.discard((message.params or {}).get("requestId"))
+            ident = (message.params or {}).get("requestId")
+            if isinstance(ident, str | int):  # anything else is passed on, and means no request
+                self.open.discard(ident)
         await self._stream.send(item)
 
 
 class SdkLines:
     """A `LineWriter` as the stream that the SDK writes its messages to."""
 
-    def __init__(self, lines: LineWriter, asked: Asked | None = None) -> None:
+    def __init__(self, lines: LineWriter, requests: OpenRequests | None = None) -> None:
         self._lines = lines
-        self._asked = asked
+        self._requests = requests
 
     async def send(self, item: SessionMessage, /) -> None:
         if self._lines.gone:
             raise anyio.BrokenResourceError
-        if self._asked is not None and isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self._asked.open.discard(item.message.id)
+        if self._requests is not None and isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self._requests.open.discard(item.message.id)
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         await self._lines.send(line)
 
@@ -145,14 +147,14 @@ async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[Read
     """
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     lines = LineWriter(wire.stdout)
-    asked = Asked(incoming)
+    requests = OpenRequests(incoming)
     async with anyio.create_task_group() as group:
         shortcut.attach(group, lines)
         reading = anyio.CancelScope()
-        group.start_soon(_read_lines, wire.stdin, shortcut, incoming, asked, lines, reading)
+        group.start_soon(_read_lines, wire.stdin, shortcut, incoming, requests, lines, reading)
         group.start_soon(_watch, lines, reading)
         try:
-            yield read_stream, SdkLines(lines, asked)
+            yield read_stream, SdkLines(lines, requests)
         finally:
             group.cancel_scope.cancel()
             read_stream.close()
@@ -168,7 +170,7 @@ async def _read_lines(
     fd: int,
     shortcut: Shortcut,
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
-    asked: Asked,
+    requests: OpenRequests,
     answers: LineWriter,
     reading: anyio.CancelScope,
 ) -> None:
@@ -177,12 +179,13 @@ async def _read_lines(
         while chunk := await _read_some(fd):
             for line in splitter.feed(chunk):
                 if not shortcut.takes(line):
-                    await deliver(line, asked, answers)
+                    await deliver(line, requests, answers)
         if rest := splitter.rest:
-            await deliver(rest, asked, answers)
+            await deliver(rest, requests, answers)
         with anyio.move_on_after(LAST_ANSWERS_SECONDS):
-            while asked.open or shortcut.in_flight:  # noqa: ASYNC110 - two owners of requests, once in a process
+            while requests.open or shortcut.in_flight:  # noqa: ASYNC110 - two owners of requests, once in a process
                 await anyio.sleep(0.01)
+            await answers.flushed()
 
 
 async def deliver(line: bytes, incoming: Receives, answers: LineWriter) -> None:

@@ -1,7 +1,7 @@
 """A lease that one process keeps, and its own knowledge of how long it has it, whatever the store says later.
 
-The owner counts from the moment before it asked, on its own clock, and stops `MARGIN_SECONDS` before the store lets another
-process have the lease. So a process that was paused, or cut off from the store, knows that its time is over before it does
+The owner counts from the moment before its request, on its own clock, and stops `MARGIN_SECONDS` before the store lets
+another process have the lease. So a process that was paused, or cut off from the store, knows that its time is over before it does
 anything else.
 """
 
@@ -25,11 +25,12 @@ MARGIN_SECONDS = 3.0
 """How long before that its owner stops: time for ending what it has."""
 RENEW_SECONDS = 2.0
 RELEASE_SECONDS = 2.0
+_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""A clock that runs while the machine sleeps: `time.monotonic` does so on Windows, not on Linux and macOS."""
 
 
 def _now() -> float:
-    """Return seconds of a clock that also runs while the machine sleeps, which on Linux the monotonic one does not."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 class Lease:
@@ -50,20 +51,18 @@ class Lease:
 
     async def take(self) -> bool:
         """Acquire or renew the lease; False while another owner has it. Raises StateUnavailable."""
-        asked = _now()
+        began = _now()
         if not await self._store.lease(self._key, self.owner, LEASE_SECONDS):
             self._until = -math.inf
             return False
-        self._until = asked + LEASE_SECONDS - MARGIN_SECONDS
+        self._until = began + LEASE_SECONDS - MARGIN_SECONDS
         return True
 
     async def keep(self) -> None:
         """Renew the lease; return once it is lost."""
         while self.held:
             await anyio.sleep(min(RENEW_SECONDS, max(0.0, self.seconds_left)))
-            if (
-                self.held
-            ):  # a lease that was lost meanwhile must not be acquired again: another owner may have had it
+            if self.held:  # else another owner may have had it, so that it must not be acquired again
                 with suppress(StateUnavailable), anyio.move_on_after(self.seconds_left):
                     await self.take()
 
