@@ -165,13 +165,14 @@ def test_a_client_that_hangs_up_ends_the_request_to_the_provider(
     assert provider.hung_up.wait(WAIT_SECONDS)
 
 
-def test_keys_pass_and_are_written_nowhere(provider: FakeProvider, filtering: Proxy) -> None:
-    for client in CLIENTS:
-        provider.answers = [Said("fine")]
-        client(filtering.address, "keys").ask(TOOLS)
-        assert KEY in str(provider.got[-1].headers)
-    noise = filtering.stop()
-    written = b"".join(path.read_bytes() for path in filtering.folder.rglob("*") if path.is_file())
+def test_keys_pass_and_are_written_nowhere(provider: FakeProvider, tmp_path: Path) -> None:
+    with running_proxy(provider.url, tmp_path, config=NO_PREDICTION) as proxy:
+        for client in CLIENTS:
+            provider.answers = [Said("fine")]
+            client(proxy.address, "keys").ask(TOOLS)
+            assert KEY in str(provider.got[-1].headers)
+        noise = proxy.stop()
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert KEY not in noise
     assert KEY.encode() not in written
 
