@@ -12,7 +12,7 @@ import pytest
 from fixtures.command_line import Run
 from fixtures.direct import write_config
 from gatemini.backends.status import BackendStatus, State
-from gatemini.cli.examine import backend_finding, walls_finding
+from gatemini.cli.doctor_checks import backend_finding, walls_finding
 from gatemini.discovery.history import SearchHistory, history_path
 
 CHAIN = """\

@@ -17,7 +17,7 @@ from fixtures.http_gateway import BOTH, Served, messages, result, served, text, 
 from fixtures.running import DEMO
 from gatemini.http.auth.login import TokenFacts
 from gatemini.http.auth.tokens import TokenEntry, create, revoke
-from gatemini.http.replicas.relay import Forwarded
+from gatemini.http.replicas.forwarding import Forwarded
 from gatemini.policy.principal import Principal
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,7 @@ from fixtures.backend_bench import ODD
 from fixtures.daemons import LEDGER, LEGACY
 from fixtures.http_gateway import MODERN_HEADERS, Served, messages, result, served, text, until
 from gatemini.http.exchange import Exchange
-from gatemini.http.replicas.relay import OwnerLost
+from gatemini.http.replicas.forwarding import OwnerLost
 from gatemini.policy.principal import local
 
 pytestmark = pytest.mark.anyio

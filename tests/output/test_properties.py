@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.documents import documents, options, values
+from gatemini.output.collapsed_arrays import FIRST_ROWS
 from gatemini.output.json import lazy_json as lazy
 from gatemini.output.json.json_text import dump, parse
-from gatemini.output.json_outline import FIRST_ROWS
 from gatemini.output.options import OutputOptions
 from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore

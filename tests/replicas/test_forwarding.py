@@ -11,8 +11,7 @@ import pytest
 from starlette.types import Message, Receive, Send
 
 from gatemini.errors import StateUnavailable
-from gatemini.http.replicas import relay
-from gatemini.http.replicas.relay import Forwarded, OwnerLost, Piece, Relay
+from gatemini.http.replicas.forwarding import PIECE, Forwarded, OwnerLost, Piece, Relay, Serve
 from gatemini.policy.principal import local
 from gatemini.state.memory import MemoryStore
 from gatemini.state.replicas.peers import Peers
@@ -39,7 +38,7 @@ async def nothing(request: Forwarded, receive: Receive, send: Send) -> None:
 
 
 @asynccontextmanager
-async def relays(store: Store, serve: relay.Serve) -> AsyncIterator[tuple[Relay, Peers]]:
+async def relays(store: Store, serve: Serve) -> AsyncIterator[tuple[Relay, Peers]]:
     """(the relay that forwards, the peers of the replica `owner`, which answers with `serve`)."""
     async with anyio.create_task_group() as tasks:
         made = []
@@ -57,7 +56,7 @@ async def relays(store: Store, serve: relay.Serve) -> AsyncIterator[tuple[Relay,
 async def test_an_answer_that_an_outage_cuts_off_is_lost_and_not_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(relay, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr("gatemini.http.replicas.forwarding.CHECK_SECONDS", 0.01)
     store = Store()
 
     async def serve(request: Forwarded, receive: Receive, send: Send) -> None:
@@ -77,7 +76,7 @@ async def test_an_answer_that_an_outage_cuts_off_is_lost_and_not_made_again(
 async def test_a_client_that_reads_too_slowly_loses_its_answer_and_no_other(
     monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    monkeypatch.setattr(relay, bound, 4)
+    monkeypatch.setattr(f"gatemini.http.replicas.forwarding.{bound}", 4)
     reads, sent = anyio.Event(), anyio.Event()
     quick = False
 
@@ -123,7 +122,7 @@ async def test_a_message_of_another_version_is_skipped() -> None:
 
     with anyio.fail_after(60):
         async with relays(Store(), serve) as (forwarding, owner):
-            await owner.send("one", relay.PIECE, "unknown", msgspec.msgpack.encode(Piece(0, [], b"", False)))
-            await owner.send("one", relay.PIECE, "unknown", b"\xc1")
+            await owner.send("one", PIECE, "unknown", msgspec.msgpack.encode(Piece(0, [], b"", False)))
+            await owner.send("one", PIECE, "unknown", b"\xc1")
             assert await forwarding.forward("owner", REQUEST, send)
     assert len(got) == 2

@@ -13,7 +13,7 @@ _MARKS = {"ok": "✓", "warn": "!", "fail": "✗"}
 
 def doctor(*, fix: bool, config: Path | None, as_json: bool) -> int:
     """Check config, each backend's start, keys, cache, sandbox and model; with --fix put right what is only ours."""
-    from gatemini.cli.examine import examine
+    from gatemini.cli.doctor_checks import examine
 
     findings = with_app(config, examine)
     if fix:

@@ -22,7 +22,7 @@ from gatemini.http.auth.challenge import LoginRefused
 from gatemini.http.auth.login import Login, Logins
 from gatemini.http.body import BodyRefused, Envelope, read_body, read_envelope
 from gatemini.http.exchange import Call, Detachable, Exchange, Open, send_json
-from gatemini.http.replicas.relay import Forwarded, NotInProgress
+from gatemini.http.replicas.forwarding import Forwarded, NotInProgress
 from gatemini.http.replicas.routing import Routing
 from gatemini.http.replicas.this_replica import Replicas
 from gatemini.http.retries import Key, Retries

@@ -10,19 +10,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from gatemini.output.describe_value import (
-    IDENTITY_KEYS,
-    described,
-    identity,
-    is_base64,
-    json_inside,
-    keys_told,
-    kind,
-)
-from gatemini.output.digest import summarise
-from gatemini.output.json import lazy_json as lazy
-from gatemini.output.json.lazy_json import size
-from gatemini.output.json_outline import (
+from gatemini.output.collapsed_arrays import (
     CHUNK_BYTES,
     DETAILS,
     MAX_DEPTH,
@@ -36,6 +24,18 @@ from gatemini.output.json_outline import (
     stand_in,
     varied_rows,
 )
+from gatemini.output.describe_value import (
+    IDENTITY_KEYS,
+    described,
+    identity,
+    is_base64,
+    json_inside,
+    keys_told,
+    kind,
+)
+from gatemini.output.digest import summarise
+from gatemini.output.json import lazy_json as lazy
+from gatemini.output.json.lazy_json import size
 from gatemini.output.passages import MOST_SHOWN, shown_pieces
 
 SMALL_BYTES = 512

@@ -12,7 +12,7 @@ from gatemini.chain.replay.journals_in_memory import new_chain
 from gatemini.errors import ResumeRefused, StateUnavailable
 from gatemini.http.exchange import Call, Exchange
 from gatemini.http.replicas.claims import Claims
-from gatemini.http.replicas.relay import Forwarded, Relay
+from gatemini.http.replicas.forwarding import Forwarded, Relay
 from gatemini.http.retries import Key, resuming
 from gatemini.http.sessions import HttpSession
 from gatemini.protocol.questions.shared_parking import waiting_replica

@@ -10,8 +10,8 @@ import anyio.abc
 
 from gatemini.chain.replay.shared_journals import SessionSharedJournals, SharedJournals
 from gatemini.http.replicas.claims import Claims
+from gatemini.http.replicas.forwarding import Relay, Serve
 from gatemini.http.replicas.homes import Homes
-from gatemini.http.replicas.relay import Relay, Serve
 from gatemini.http.replicas.session_ids import SessionIds
 from gatemini.http.replicas.shared_changes import SharedChanges
 from gatemini.http.replicas.shared_console import SharedConsole

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gatemini.output.collapsed_arrays import path_text
 from gatemini.output.intent import filter_json, filter_text
 from gatemini.output.json import lazy_json
-from gatemini.output.json_outline import path_text
 from gatemini.output.options import OutputOptions
 from gatemini.output.passages import filter_texts
 from gatemini.output.stages.draft import Draft

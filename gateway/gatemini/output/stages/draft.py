@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Raw
 
+from gatemini.output.collapsed_arrays import Node, Opened, Rows
 from gatemini.output.json import lazy_json
-from gatemini.output.json_outline import Node, Opened, Rows
 from gatemini.output.store.row_index import Found
 from gatemini.text.size_limit import SizeLimit
 from gatemini.text.utf8 import encode

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from msgspec import Raw
 
+from gatemini.output.collapsed_arrays import CHUNK_BYTES, DETAILS, Node, collapsed, kilobytes, look
 from gatemini.output.document_outline import MAX_CHUNKS, Outline, outline
 from gatemini.output.json import lazy_json
 from gatemini.output.json.json_text import dump
-from gatemini.output.json_outline import CHUNK_BYTES, DETAILS, Node, collapsed, kilobytes, look
 from gatemini.output.options import OutputOptions
 from gatemini.output.stages.draft import BRIEF_BELOW, LOAD, Draft
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec import Raw
 
+from gatemini.output.collapsed_arrays import SEPARATOR
 from gatemini.output.digest import Summary, one_row, summarise
 from gatemini.output.json import lazy_json as lazy
 from gatemini.output.json.json_text import dump, lines, parse
 from gatemini.output.json.lazy_json import BATCH_BYTES, BATCH_ROWS
-from gatemini.output.json_outline import SEPARATOR
 from gatemini.text.utf8 import decode
 
 ROW_BYTES = 128 << 10

@@ -1,7 +1,7 @@
-"""Shorten JSON that is too large to show: arrays become count, types and first rows; the rest key paths with sizes.
+"""Shorten the arrays of JSON that is too large to show: to their count, the types of their fields, and first rows.
 
-`look` finds the arrays, `collapsed` writes the document with something shorter in their places, and `outline` shows
-small branches in full and lists the others. What they give is JSON.
+`look` finds the arrays, `collapsed` writes the document with descriptions in their places. What they give is JSON;
+`document_outline.py` shortens what is still too large.
 """
 
 from __future__ import annotations
