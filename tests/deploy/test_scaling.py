@@ -31,6 +31,8 @@ COMMANDS = {
 }
 """What the simulation calls a command; others are not of requests."""
 TIMES = 5
+BY_THE_CLOCK = (b'"gatemini:alive:', b'"gatemini:usage:', b'"gatemini:lease:usage"')
+"""Keys that are read and written every few seconds, whether there are requests or not."""
 
 
 def _simulation() -> ModuleType:
@@ -91,13 +93,10 @@ class Monitor:
         while mark not in self._rest:
             self._rest += self._sock.recv(65_536)
         lines, self._rest = self._rest.split(b"\r\n"), b""
-        found = (re.match(rb'\+[\d.]+ \[\d+ (\S+)\] "(\w+)" ?(?:"gatemini:(\w+))?', line) for line in lines)
-        calls = [(each[1], each[2].decode().upper(), each[3]) for each in found if each]
-        return Counter(
-            COMMANDS[command]
-            for who, command, kind in calls
-            if command in COMMANDS and who != b"lua" and kind != b"alive"
-        )
+        of_requests = [line for line in lines if not any(key in line for key in BY_THE_CLOCK)]
+        found = (re.match(rb'\+[\d.]+ \[\d+ (\S+)\] "(\w+)"', line) for line in of_requests)
+        calls = [(each[1], each[2].decode().upper()) for each in found if each]
+        return Counter(COMMANDS[command] for who, command in calls if command in COMMANDS and who != b"lua")
 
 
 class Client:
