@@ -28,6 +28,7 @@ from gatemini.policy.approvals.refusal_texts import not_granted, nothing_asks, t
 from gatemini.policy.approvals.shared_grants import SharedGrants
 from gatemini.policy.approvals.subject import Request, Subject
 from gatemini.policy.approvals.webhook import Webhook, WebhookFailed
+from gatemini.policy.audit.record import json_text
 from gatemini.policy.decision import Decision
 from gatemini.policy.facts import CallFacts
 from gatemini.policy.reach import CannotAsk, Reach
@@ -137,6 +138,9 @@ class Approvals:
             self.event("approval", step="impossible", tool=facts.qualified, **about)
             raise nothing_asks(facts.qualified, decision, self.allowed)
         with _within_depth(facts, decision):
+            json_text(
+                facts.arguments
+            )  # no deeper than the audit log writes them, whatever this interpreter can do
             request = Request.of(facts, decision, reads, self._redact)
         approval = self.store.open(subject, request, replace(decision.ask, via=via))
         self._record("asked", approval)
