@@ -154,7 +154,7 @@ class Relay:
 
     async def _pass_pieces(self, owner: str, waiting: _Waiting, send: Send) -> bool:
         """Send the client what arrives; False where nothing did. Raises OwnerLost, StateUnavailable, EndOfStream."""
-        begun = False
+        begun, head = False, None
         while True:
             with anyio.move_on_after(CHECK_SECONDS) as wait:
                 piece = await waiting.next()
@@ -166,7 +166,15 @@ class Relay:
                 return False
             if piece is None:
                 return False
+            if head is None and not begun and _has_length(piece.message):
+                head = (
+                    piece.message
+                )  # without its body it is no answer yet, and another one may take its place
+                continue
             begun = True
+            if head is not None:
+                await send(head)
+                head = None
             await send(piece.message)
             if not piece.more:
                 return True
@@ -220,3 +228,9 @@ class Relay:
             logger.exception("a request of another replica failed")
         finally:
             del self._served[message.exchange]
+
+
+def _has_length(message: Message) -> bool:
+    """Whether this is the head of an answer that comes in one piece, not of a stream."""
+    headers = message.get("headers", ()) if message["type"] == "http.response.start" else ()
+    return any(bytes(name).lower() == b"content-length" for name, _ in headers)
