@@ -59,7 +59,7 @@ async def test_a_write_of_a_forwarded_chain_is_not_made_twice_when_its_replica_i
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
             with anyio.fail_after(60):
-                while recorded(dedicated) < before + 3 or dedicated.writes() != ["one"]:  # noqa: ASYNC110
+                while recorded(dedicated) < before + 3:  # noqa: ASYNC110
                     await anyio.sleep(0.01)
                 await anyio.sleep(
                     0.7
