@@ -61,9 +61,8 @@ async def test_a_write_of_a_forwarded_chain_is_not_made_twice_when_its_replica_i
             with anyio.fail_after(60):
                 while recorded(dedicated) < before + 3:  # noqa: ASYNC110
                     await anyio.sleep(0.01)
-                await anyio.sleep(
-                    0.7
-                )  # the end of the chain before may have been one of the three; `look` takes 3 s
+                # The end of the chain before may have been one of the three; `look` takes 3 s.
+                await anyio.sleep(0.7)
             dedicated.replicas[0].kill()
         [answer] = answers
     assert text(result(answer)) == "done"

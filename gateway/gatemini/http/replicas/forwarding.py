@@ -167,9 +167,7 @@ class Relay:
             if piece is None:
                 return False
             if head is None and not begun and _has_length(piece.message):
-                head = (
-                    piece.message
-                )  # without its body it is no answer yet, and another one may take its place
+                head = piece.message  # no answer yet without its body: another one may take its place
                 continue
             begun = True
             if head is not None:
